@@ -1,0 +1,137 @@
+"""A checkpoint: one file of tensors and plain data that `torch.load(weights_only=True)` opens, with a digest over all of it."""
+
+import dataclasses
+import hashlib
+import io
+import pickle
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt.config import TrainConfig
+from nmt.errors import CheckpointError, NmtError
+from nmt.files import writing
+from nmt.schema import load
+from nmt.tokenizer import Tokenizer
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run has reached.
+
+    `training` is what only a resumed run needs (optimizer, schedule, position in the data, random states, best so far) and is empty
+    in best.pt; `about` holds facts for people: step, epoch, seconds, scores, versions, statistics.
+    """
+
+    config: TrainConfig
+    src_tokenizer: Tokenizer
+    tgt_tokenizer: Tokenizer
+    model: dict[str, Tensor]
+    about: dict[str, Any]
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, whole or not at all.
+
+    Raises:
+        DataError: the file cannot be written; the previous one, if any, is untouched.
+    """
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "config": dataclasses.asdict(checkpoint.config),
+        "src_tokenizer": _to_tensor(checkpoint.src_tokenizer.model),
+        "tgt_tokenizer": _to_tensor(checkpoint.tgt_tokenizer.model),
+        "model": {name: tensor.detach().cpu() for name, tensor in checkpoint.model.items()},
+        "about": checkpoint.about,
+        "training": checkpoint.training,
+    }
+    content["digest"] = digest(content)
+    buffer = io.BytesIO()  # torch.save seeks; a pipe or a full disk shall fail in one place only
+    torch.save(content, buffer)
+    with writing(path) as file:
+        file.write(buffer.getbuffer())
+
+
+def load_checkpoint(path: str | Path) -> Checkpoint:
+    """Read a checkpoint on to the CPU and check it.
+
+    Nothing in the file is executed: PyTorch's restricted loader takes tensors and plain data alone.
+
+    Raises:
+        CheckpointError: no such file, not a checkpoint, incomplete, damaged, of another format, or holding anything but plain data.
+    """
+    content = _read(Path(path))
+    if content.get("format") != FORMAT:
+        raise CheckpointError(f"{path} has checkpoint format {content.get('format')!r}; this version reads {FORMAT}: train again, or use the version that wrote it")
+    if content.get("digest") != digest(content):
+        raise CheckpointError(f"{path} is damaged: its content does not agree with its digest; use another checkpoint of the run, or copy it again")
+    try:
+        source, target = (Tokenizer(content[name].numpy().tobytes()) for name in ("src_tokenizer", "tgt_tokenizer"))
+        return Checkpoint(load(TrainConfig, content["config"]), source, target, content["model"], content["about"], content["training"])
+    except (NmtError, KeyError, AttributeError) as error:
+        raise CheckpointError(f"{path} cannot be used by this version: {error}") from error
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 over every tensor, number, string and name in a checkpoint, but the digest itself."""
+    sha = hashlib.sha256()
+    _feed(sha, {name: value for name, value in content.items() if name != "digest"})
+    return sha.hexdigest()
+
+
+def _feed(sha: "hashlib._Hash", value: Any) -> None:
+    if isinstance(value, Tensor):
+        sha.update(f"tensor {value.dtype} {tuple(value.shape)}".encode())
+        sha.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    elif isinstance(value, Mapping):
+        sha.update(f"dict {len(value)}".encode())
+        for key in value:
+            _feed(sha, key)
+            _feed(sha, value[key])
+    elif isinstance(value, list | tuple):
+        sha.update(f"list {len(value)}".encode())
+        for item in value:
+            _feed(sha, item)
+    elif value is None or isinstance(value, bool | int | float | str):
+        sha.update(f"{type(value).__name__} {value!r}".encode())
+    else:
+        raise TypeError(f"a checkpoint holds tensors and plain data, not {type(value).__name__}")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        others = sorted(other.name for other in path.parent.glob("*.pt")) if path.parent.is_dir() else []
+        raise CheckpointError(f"there is no checkpoint {path}" + (f"; {path.parent} has {', '.join(others)}" if others else ""))
+    if path.is_dir():
+        raise CheckpointError(f"{path} is a folder: name a file in it, such as {path / 'best.pt'}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of foreign pickles before it refuses them; one line from us is enough
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except PermissionError as error:
+        raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}") from error
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError, AttributeError, TypeError, IndexError) as error:
+        raise CheckpointError(f"{path} {_what_is_wrong(path, error)}") from error
+    if not isinstance(content, dict) or "format" not in content:
+        raise CheckpointError(f"{path} is no checkpoint of this program: it does not say its format")
+    return content
+
+
+def _what_is_wrong(path: Path, error: Exception) -> str:
+    if not path.read_bytes()[:2] == b"PK":  # what PyTorch writes is a zip archive
+        return "is no checkpoint of this program: it is not a PyTorch file"
+    if isinstance(error, pickle.UnpicklingError):
+        return "is no checkpoint of this program: it is damaged, or holds more than tensors and plain data"
+    return "is incomplete or damaged: use another checkpoint of the run, or copy it again"
+
+
+def _to_tensor(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)

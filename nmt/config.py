@@ -1,0 +1,224 @@
+"""What can be set: one frozen, flat dataclass a group, with types and ranges. The values live in configs/, and only there."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from nmt.schema import Range
+
+Count = Annotated[int, Range(1)]
+CountOrZero = Annotated[int, Range(0)]
+Fraction = Annotated[float, Range(0, 1)]
+Positive = Annotated[float, Range(0, above=True)]
+NotNegative = Annotated[float, Range(0)]
+Device = Literal["auto", "cpu", "cuda"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
+Metric = Literal["bleu", "chrf", "loss", "perplexity"]
+FilePath = Annotated[str, "path"]  # the command line quotes what is given for such a setting
+FilePaths = Annotated[list[Any], "path"]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the text is. An item of train, valid or test is a prefix, a .tsv or .jsonl file, or a pair of files."""
+
+    name: str
+    src_lang: str
+    tgt_lang: str
+    train: FilePaths
+    valid: FilePaths
+    test: FilePaths
+    src_field: str | int | None
+    tgt_field: str | int | None
+    folder: FilePath
+
+
+@dataclass(frozen=True)
+class FilterConfig:
+    """Which training pairs are dropped; validation and test pairs never are."""
+
+    max_pieces: Count
+    max_ratio: Annotated[float, Range(1)]
+    drop_copies: bool
+    drop_duplicates: bool
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """How SentencePiece learns its pieces."""
+
+    type: Literal["bpe", "unigram"]
+    joint: bool
+    vocab_size: Annotated[int, Range(8)]
+    character_coverage: Annotated[float, Range(0.9, 1)]
+    byte_fallback: bool
+    sample_lines: Count
+    seed: CountOrZero
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Sizes and variants of the network; see nmt/model."""
+
+    embedding_size: Count
+    encoder_size: Count
+    decoder_size: Count
+    attention: Literal["additive", "dot", "general", "none"]
+    attention_size: Count
+    initial_state: Literal["backward", "mean"]
+    readout: Literal["maxout", "tanh"]
+    readout_size: Count
+    initialization: Literal["paper", "uniform"]
+    init_scale: Positive
+    dropout: Annotated[float, Range(0, 0.95)]
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """The update rule. Settings that a rule does not have are null."""
+
+    name: Literal["adam", "adamw", "adadelta"]
+    lr: Positive
+    beta1: Fraction | None
+    beta2: Fraction | None
+    rho: Fraction | None
+    eps: Positive
+    weight_decay: NotNegative
+    clip_norm: Positive | None
+
+
+@dataclass(frozen=True)
+class SchedulerConfig:
+    """How the learning rate changes. Settings that a schedule does not have are null."""
+
+    name: Literal["constant", "inverse_sqrt", "plateau"]
+    warmup_steps: CountOrZero
+    factor: Annotated[float, Range(0, 1, above=True)] | None
+    patience: CountOrZero | None
+    min_lr: NotNegative | None
+
+
+@dataclass(frozen=True)
+class BatchesConfig:
+    """How training pairs are grouped: a batch holds at most max_tokens positions, padding included, on its longer side."""
+
+    max_tokens: Count
+    accumulate: Count
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    """When training validates, saves and stops; null means never."""
+
+    max_steps: Count | None
+    max_epochs: Count | None
+    max_minutes: Positive | None
+    patience: Count | None
+    metric: Metric
+    valid_every_steps: Count
+    valid_beam_size: Count
+    save_every_steps: Count
+    log_every_steps: Count
+    keep: CountOrZero
+    label_smoothing: Annotated[float, Range(0, 0.9)]
+    samples: CountOrZero
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """Beam search: score = log probability / length ** length_penalty."""
+
+    beam_size: Annotated[int, Range(1, 1000)]
+    length_penalty: Annotated[float, Range(0, 10)]
+    max_length_ratio: Positive
+    max_length_extra: CountOrZero
+    max_source_pieces: Count
+    batch_size: Count
+    precision: Precision
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What belongs to one run and not to the experiment."""
+
+    name: FilePath
+    folder: FilePath
+    seed: CountOrZero
+    threads: Count | None
+    device: Device
+
+
+@dataclass(frozen=True)
+class PrepareConfig:
+    """Everything that `nmt prepare` reads."""
+
+    data: DataConfig
+    filter: FilterConfig
+    tokenizer: TokenizerConfig
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that `nmt train` reads, and what a checkpoint remembers."""
+
+    data: DataConfig
+    filter: FilterConfig
+    tokenizer: TokenizerConfig
+    model: ModelConfig
+    optimizer: OptimizerConfig
+    scheduler: SchedulerConfig
+    batches: BatchesConfig
+    trainer: TrainerConfig
+    decode: DecodeConfig
+    run: RunConfig
+    precision: Precision
+
+@dataclass(frozen=True)
+class MachineConfig:
+    """What the commands that do not train may use of the machine."""
+
+    threads: Count | None
+    device: Device
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """Everything that `nmt evaluate` reads. A setting of `decode` that is null is the checkpoint's own."""
+
+    checkpoint: FilePath | None
+    split: Literal["valid", "test"] | None
+    src: FilePath | None
+    ref: FilePaths | None
+    hyp: FilePath | None
+    testset: str | None
+    src_lang: str | None
+    tgt_lang: str | None
+    output: FilePath | None
+    decode: dict[str, Any]
+    run: MachineConfig
+
+
+@dataclass(frozen=True)
+class TranslateConfig:
+    """Everything that `nmt translate` reads. A setting of `decode` that is null is the checkpoint's own."""
+
+    checkpoint: FilePath
+    input: FilePath | None
+    output: FilePath | None
+    format: Literal["text", "jsonl"]
+    nbest: Count
+    decode: dict[str, Any]
+    run: MachineConfig
+
+
+@dataclass(frozen=True)
+class InfoConfig:
+    """Everything that `nmt info` reads."""
+
+    checkpoint: FilePath
+
+
+def config_dir() -> Path:
+    """The folder of YAML files: inside the package in a wheel, beside it in a checkout."""
+    packaged = Path(__file__).resolve().parent / "configs"
+    return packaged if packaged.is_dir() else packaged.parents[1] / "configs"

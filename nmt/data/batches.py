@@ -1,0 +1,184 @@
+"""Batches by a budget of positions, of pairs of similar length, in an order that depends on the seed and the epoch alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nmt.config import BatchesConfig
+from nmt.tokenizer import Tokenizer
+
+# Pairs are sorted by length within pools of this many, so that memory stays flat however large the corpus is.
+POOL_PAIRS = 1_000_000
+
+
+class Pairs(Protocol):
+    """What batches are made of: `PairIds`, or anything like it."""
+
+    def __len__(self) -> int: ...
+    def src(self, index: int, /) -> Sequence[int] | NDArray[Any]: ...
+    def tgt(self, index: int, /) -> Sequence[int] | NDArray[Any]: ...
+    @property
+    def src_lengths(self) -> NDArray[np.int32]: ...
+    @property
+    def tgt_lengths(self) -> NDArray[np.int32]: ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded pairs. The source ends with eos, tgt_in starts with bos, tgt_out ends with eos; pad fills up on the right.
+
+    Attributes:
+        src: (B, S) int64.
+        src_lengths: (B,) int64, end symbol included.
+        tgt_in, tgt_out: (B, T) int64; tgt_out is tgt_in one position later.
+        tgt_lengths: (B,) int64, end symbol included.
+        src_tokens, tokens: real source and target tokens of the batch, end symbols included; plain numbers.
+        pairs: the indices of the pairs in their corpus.
+    """
+
+    src: Tensor
+    src_lengths: Tensor
+    tgt_in: Tensor
+    tgt_out: Tensor
+    tgt_lengths: Tensor
+    src_tokens: int
+    tokens: int
+    pairs: tuple[int, ...] = ()
+
+    @property
+    def padding_share(self) -> float:
+        """The share of padding in all positions of src and tgt_out."""
+        return 1 - (self.src_tokens + self.tokens) / (self.src.numel() + self.tgt_out.numel())
+
+    def to(self, device: torch.device) -> "Batch":
+        """The batch on a device; to CUDA by way of pinned memory, without waiting for the copy."""
+
+        def move(tensor: Tensor) -> Tensor:
+            return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+        return replace(
+            self,
+            src=move(self.src),
+            src_lengths=move(self.src_lengths),
+            tgt_in=move(self.tgt_in),
+            tgt_out=move(self.tgt_out),
+            tgt_lengths=move(self.tgt_lengths),
+        )
+
+
+def make_batch(
+    src_ids: Sequence[Sequence[int] | NDArray[Any]],
+    tgt_ids: Sequence[Sequence[int] | NDArray[Any]],
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+    pairs: Sequence[int] = (),
+) -> Batch:
+    """Pad sentences (ids without special ids) and add their special ids; see `Batch`."""
+    src, src_lengths = _ended(src_ids, src_tokenizer)
+    tgt_out, tgt_lengths = _ended(tgt_ids, tgt_tokenizer)
+    tgt_in = np.full_like(tgt_out, tgt_tokenizer.bos_id)
+    tgt_in[:, 1:] = np.where(tgt_out[:, :-1] == tgt_tokenizer.eos_id, tgt_tokenizer.pad_id, tgt_out[:, :-1])
+    return Batch(
+        src=torch.from_numpy(src),
+        src_lengths=torch.from_numpy(src_lengths),
+        tgt_in=torch.from_numpy(tgt_in),
+        tgt_out=torch.from_numpy(tgt_out),
+        tgt_lengths=torch.from_numpy(tgt_lengths),
+        src_tokens=int(src_lengths.sum()),
+        tokens=int(tgt_lengths.sum()),
+        pairs=tuple(pairs),
+    )
+
+
+def _ended(sentences: Sequence[Sequence[int] | NDArray[Any]], tokenizer: Tokenizer) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sentences with their end symbol, padded on the right, and their lengths with it."""
+    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+    ended = np.full((len(sentences), lengths.max(initial=0) + 1), tokenizer.pad_id, np.int64)
+    for row, length, sentence in zip(ended, lengths, sentences, strict=True):
+        row[:length] = sentence
+        row[length] = tokenizer.eos_id
+    return ended, lengths + 1
+
+
+def plan_epoch(
+    src_lengths: NDArray[np.int32], tgt_lengths: NDArray[np.int32], max_tokens: int, seed: int, epoch: int, pool: int = POOL_PAIRS
+) -> list[NDArray[np.int64]]:
+    """The indices of each batch of an epoch: every pair exactly once.
+
+    The pairs are shuffled, sorted by (target, source) length within each pool, cut where sentences times the longest side (end symbols
+    included) would exceed `max_tokens`, and the batches are shuffled. A pair that is longer than that is a batch of its own.
+
+    Args:
+        src_lengths, tgt_lengths: (pairs,) without end symbols.
+        max_tokens: positions of the longer side of a batch.
+        seed: of the run.
+        epoch: counted from 0.
+        pool: pairs that are sorted together.
+    """
+    rng = np.random.default_rng([seed, epoch])
+    order = rng.permutation(len(src_lengths))
+    batches: list[NDArray[np.int64]] = []
+    for start in range(0, len(order), pool):
+        chunk = order[start : start + pool]
+        chunk = chunk[np.lexsort((src_lengths[chunk], tgt_lengths[chunk]))]
+        batches += _cut(chunk, np.maximum(src_lengths[chunk], tgt_lengths[chunk]) + 1, max_tokens)
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def _cut(indices: NDArray[np.int64], widths: NDArray[np.int32], max_tokens: int) -> Iterator[NDArray[np.int64]]:
+    """Cut a sorted pool into the largest batches that hold rows times widest row ≤ max_tokens."""
+    start = 0
+    while start < len(indices):
+        widest = np.maximum.accumulate(widths[start : start + max(1, max_tokens // int(widths[start]))])
+        rows = int(np.searchsorted(widest * np.arange(1, len(widest) + 1), max_tokens, side="right"))
+        yield indices[start : start + max(1, rows)]
+        start += max(1, rows)
+
+
+class Batches:
+    """Batches for ever, epoch after epoch. The order depends on (seed, epoch) alone, and resuming finds its place by index."""
+
+    def __init__(self, pairs: Pairs, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, config: BatchesConfig, seed: int) -> None:
+        """Take pairs (at least one), the tokenizers for their special ids, the budget and the seed of the run."""
+        self._pairs = pairs
+        self._tokenizers = (src_tokenizer, tgt_tokenizer)
+        self._max_tokens = config.max_tokens
+        self._seed = seed
+        self._position = 0
+        self._plan: list[NDArray[np.int64]] = []
+        self._planned_epoch = -1
+        self.epoch = 0  # of the next batch, counted from 0
+
+    def __iter__(self) -> "Batches":
+        return self
+
+    def __next__(self) -> Batch:
+        plan = self._plan_of_epoch()
+        chosen = plan[self._position]
+        self._position += 1
+        if self._position == len(plan):
+            self.epoch, self._position = self.epoch + 1, 0
+        src, tgt = [self._pairs.src(i) for i in chosen], [self._pairs.tgt(i) for i in chosen]
+        return make_batch(src, tgt, *self._tokenizers, pairs=chosen.tolist())
+
+    def _plan_of_epoch(self) -> list[NDArray[np.int64]]:
+        if self._planned_epoch != self.epoch:
+            self._plan = plan_epoch(self._pairs.src_lengths, self._pairs.tgt_lengths, self._max_tokens, self._seed, self.epoch)
+            self._planned_epoch = self.epoch
+        if self._position >= len(self._plan):  # resumed with fewer batches an epoch than before: go on with the next epoch
+            self.epoch, self._position = self.epoch + 1, 0
+            return self._plan_of_epoch()
+        return self._plan
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the next batch is."""
+        return {"epoch": self.epoch, "position": self._position}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go to where `state_dict` was taken."""
+        self.epoch, self._position = int(state["epoch"]), int(state["position"])

@@ -1,0 +1,228 @@
+"""From text files to a prepared corpus: read, check, clean, learn subwords, store ids; once, and whole or not at all."""
+
+import fcntl
+import hashlib
+import itertools
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from nmt.config import DataConfig, PrepareConfig
+from nmt.data.corpus import find_files, read_pairs
+from nmt.data.dataset import PairWriter, PreparedCorpus, read_manifest, write_manifest, write_tokenizers, write_valid
+from nmt.data.filters import FilterCounts, Overlap, TextFilter, fits, processed_warnings
+from nmt.errors import ConfigError, DataError
+from nmt.tokenizer import Tokenizer, sample, train_tokenizers
+
+CHUNK_PAIRS = 10_000
+CHECKED_LINES = 100_000  # of the sample, for signs of tokenised text
+
+Kept = NDArray[np.bool_]
+TextPairs = list[tuple[str, str]]
+Inputs = dict[str, list[dict[str, Any]]]  # for each split the path, size, mtime_ns and, once read, sha256 of its files
+
+
+def prepare(config: PrepareConfig) -> PreparedCorpus:
+    """Prepare a corpus, or open it where nothing changed since it was prepared.
+
+    It lies in data.folder/data.name/<tokenizer type>-<vocab_size>-<hash of the configuration>. All is written to a folder beside it that
+    is renamed at the end, so that what a killed run leaves is never taken for a corpus; of several processes one prepares, and the others
+    wait. The counts of the filters and all warnings go to stderr.
+
+    Raises:
+        ConfigError: data.name is no folder name, data.train or data.valid is empty, or the vocabulary does not suit the text.
+        DataError: a file is missing, is not text, is empty or not aligned; every pair was filtered; or the folder cannot be written.
+    """
+    folder = prepared_folder(config)
+    splits = {"train": config.data.train, "valid": config.data.valid, "test": config.data.test}
+    inputs = {split: [_stat(path) for files in find_files(items, config.data) for path in files] for split, items in splits.items()}
+    if (corpus := _unchanged(folder, config, inputs)) is not None:
+        return corpus
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(folder.parent):
+            if (corpus := _unchanged(folder, config, inputs)) is not None:
+                return corpus
+            with _replacing(folder) as temporary:
+                _write(temporary, config, inputs)
+    except OSError as error:
+        raise DataError(f"cannot write the prepared corpus {folder}: {error.strerror or error}") from error
+    return PreparedCorpus.open(folder)
+
+
+def prepared_folder(config: PrepareConfig) -> Path:
+    """Where a configuration's prepared corpus lies; raises ConfigError where data.name is no folder name or data has no text."""
+    data = config.data
+    if data.name in ("", ".", "..") or any(char in data.name for char in "/\\\0") or len(data.name.encode()) > 200:
+        raise ConfigError(f"data.name={data.name!r} is no folder name: it may not be empty, . or .., hold a slash, or be very long")
+    for key, items in (("train", data.train), ("valid", data.valid)):
+        if not items:
+            raise ConfigError(f"data.{key} is empty: name at least one prefix, .tsv or .jsonl file, or pair [src_file, tgt_file]")
+    digest = hashlib.sha256(json.dumps(_identity(config), ensure_ascii=False).encode()).hexdigest()
+    return Path(data.folder).expanduser() / data.name / f"{config.tokenizer.type}-{config.tokenizer.vocab_size}-{digest[:8]}"
+
+
+def _identity(config: PrepareConfig) -> dict[str, Any]:
+    """What decides on a prepared corpus apart from what is in its files."""
+    data = {key: value for key, value in asdict(config.data).items() if key not in ("name", "folder")}
+    for split in ("train", "valid", "test"):
+        files = find_files(data[split], config.data)
+        data[split] = [[str(path.absolute()) for path in paths] for paths in files]
+    return {"data": data, "filter": asdict(config.filter), "tokenizer": asdict(config.tokenizer)}
+
+
+def _stat(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise DataError(f"{path} is no regular file (a pipe, perhaps), and preparing reads it more than once: save the text first")
+    stat = path.stat()
+    return {"path": str(path.absolute()), "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+
+
+def _sha256(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _unchanged(folder: Path, config: PrepareConfig, inputs: Inputs) -> PreparedCorpus | None:
+    """The corpus of the folder if it is whole and of the same configuration and inputs. Only files of another date are hashed."""
+    try:
+        corpus, manifest = PreparedCorpus.open(folder), read_manifest(folder)
+    except DataError:
+        return None
+    if manifest["configuration"] != _identity(config):
+        return None
+    before = {file["path"]: file for files in manifest["inputs"].values() for file in files}
+    now = {file["path"]: file for files in inputs.values() for file in files}
+    touched = [path for path, file in now.items() if path not in before or file["mtime_ns"] != before[path]["mtime_ns"]]
+    if any(path not in before or file["size"] != before[path]["size"] for path, file in now.items()):
+        return None
+    if any(_sha256(path) != before[path]["sha256"] for path in touched):
+        return None
+    if touched:
+        for files in manifest["inputs"].values():
+            for file in files:
+                file["mtime_ns"] = now[file["path"]]["mtime_ns"]
+        write_manifest(folder, manifest)
+    return corpus
+
+
+@contextmanager
+def _locked(parent: Path) -> Iterator[None]:
+    """Hold the lock of a corpus's folder, which the system releases when the process ends, however it ends."""
+    with (parent / ".lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for another process that prepares data in {parent}", file=sys.stderr)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _replacing(folder: Path) -> Iterator[Path]:
+    """A new folder that takes the place of `folder` at the end; under the lock, so whatever lies there from before is a leftover."""
+    for leftover in folder.parent.glob(".*"):
+        if leftover.suffix in (".part", ".old"):
+            shutil.rmtree(leftover)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+    try:
+        yield temporary
+        temporary.chmod(folder.parent.stat().st_mode)
+        old = temporary.with_suffix(".old")
+        if folder.exists():
+            folder.rename(old)
+        temporary.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write(folder: Path, config: PrepareConfig, inputs: Inputs) -> None:
+    data = config.data
+    for file in itertools.chain(*inputs.values()):
+        file["sha256"] = _sha256(file["path"])
+    held_out = {split: list(read_pairs(items, data)) for split, items in (("valid", data.valid), ("test", data.test)) if items}
+    text_filter, overlap = TextFilter(config.filter), Overlap(held_out)
+    training = sample(_cleaned(data, text_filter, overlap), config.tokenizer.sample_lines, config.tokenizer.seed)
+    kept, counts = text_filter.finish()
+    _refuse_empty(int(kept.sum()), counts, config)
+    print(f"learning {config.tokenizer.vocab_size:,} pieces from {len(training):,} pairs of lines", file=sys.stderr)
+    tokenizers = train_tokenizers((src for src, _ in training), (tgt for _, tgt in training), config.tokenizer)
+    warnings = overlap.warnings() + _processed({"train": training[:CHECKED_LINES], **held_out}, data)
+    del training
+    with PairWriter(folder, tokenizers[0].vocab_size, tokenizers[1].vocab_size) as writer:
+        _encode(config, kept, counts, tokenizers, writer)
+    _refuse_empty(writer.pairs, counts, config)
+    write_tokenizers(folder, *tokenizers)
+    write_valid(folder, held_out["valid"])
+    statistics = writer.statistics() | {
+        "valid_pairs": len(held_out["valid"]),
+        "filtered": asdict(counts),
+        "overlap": overlap.counts(),
+        "warnings": warnings,
+    }
+    _refuse_changed(inputs)
+    manifest = {"digest": _digest(config, inputs), "configuration": _identity(config), "inputs": inputs, "statistics": statistics}
+    write_manifest(folder, manifest)
+    print(counts.table(config.filter), *(f"warning: {warning}" for warning in warnings), sep="\n", file=sys.stderr)
+
+
+def _cleaned(data: DataConfig, text_filter: TextFilter, overlap: Overlap) -> Iterator[tuple[str, str]]:
+    for src, tgt in tqdm(read_pairs(data.train, data), desc="reading", unit=" pairs", unit_scale=True, disable=None):
+        if text_filter.accept(src, tgt):
+            overlap.see(src, tgt)
+            yield src, tgt
+
+
+def _encode(config: PrepareConfig, kept: Kept, counts: FilterCounts, tokenizers: tuple[Tokenizer, Tokenizer], writer: PairWriter) -> None:
+    numbered = zip(itertools.count(1), read_pairs(config.data.train, config.data), kept.tolist(), strict=False)
+    cleaned = ((number, pair) for number, pair, keep in numbered if keep)
+    with tqdm(total=int(kept.sum()), desc="encoding", unit=" pairs", unit_scale=True, disable=None) as progress:
+        while chunk := list(itertools.islice(cleaned, CHUNK_PAIRS)):
+            src, tgt = (tokenizer.encode([pair[side] for _, pair in chunk]) for side, tokenizer in enumerate(tokenizers))
+            src_lengths, tgt_lengths = np.fromiter(map(len, src), np.int64), np.fromiter(map(len, tgt), np.int64)
+            rows = np.flatnonzero(fits(src_lengths, tgt_lengths, config.filter, counts)).tolist()
+            writer.add([src[i] for i in rows], [tgt[i] for i in rows], [chunk[i][0] for i in rows])
+            progress.update(len(chunk))
+
+
+def _processed(splits: dict[str, TextPairs], data: DataConfig) -> list[str]:
+    return [
+        warning
+        for split, pairs in splits.items()
+        for side, lang in enumerate((data.src_lang, data.tgt_lang))
+        for warning in processed_warnings(f"{split}.{lang}", [pair[side] for pair in pairs])
+    ]
+
+
+def _refuse_empty(left: int, counts: FilterCounts, config: PrepareConfig) -> None:
+    if left == 0:
+        dropped = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in asdict(counts).items() if name != "read" and value)
+        raise DataError(f"no pair of data.train is left after filtering: {counts.read:,} read; {dropped}; the limits are filter.*")
+
+
+def _refuse_changed(inputs: Inputs) -> None:
+    for file in itertools.chain(*inputs.values()):
+        if _stat(Path(file["path"])) != {key: file[key] for key in ("path", "size", "mtime_ns")}:
+            raise DataError(f"{file['path']} was changed while it was being read: prepare again")
+
+
+def _digest(config: PrepareConfig, inputs: Inputs) -> str:
+    """A hash of the training text and of all that decides on its ids, but not of where its files lie."""
+    identity = _identity(config)
+    decides = {key: identity["data"][key] for key in ("src_lang", "tgt_lang", "src_field", "tgt_field")}
+    hashes = [file["sha256"] for file in inputs["train"]]
+    return hashlib.sha256(json.dumps([decides, identity["filter"], identity["tokenizer"], hashes]).encode()).hexdigest()

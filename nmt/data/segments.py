@@ -1,0 +1,40 @@
+"""Lines that are longer than a model can take, cut into parts: at sentence ends, else at spaces, else between any two pieces."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from nmt.tokenizer import Tokenizer
+
+CLOSING = "\"'”’»›)\\]」』】）》"
+# A run of end marks with closing quotes and brackets, then a space; full-width marks need no space. The lookbehind starts each run once,
+# and what has matched is not given back, so that long runs of marks cost linear time.
+SENTENCE_END = re.compile(rf"(?<![.!?…])[.!?…]++[{CLOSING}]*+\s++|(?<![。！？])[。！？]++[{CLOSING}]*+\s*+")
+WORD_START = "▁"
+
+
+def split_line(line: str, tokenizer: Tokenizer, max_pieces: int) -> list[list[int]]:
+    """Ids of the parts of a line, each of 1 to max_pieces pieces, in order. Takes time linear in the length of the line."""
+    return [part for ids in tokenizer.encode(list(split_sentences(line))) for part in cut(ids, tokenizer.pieces(ids), max_pieces)]
+
+
+def split_sentences(line: str) -> Iterator[str]:
+    """Yield the sentences of a line, without the space between them; a lower-case letter goes on with the sentence ("z. B. so")."""
+    start = 0
+    for end in SENTENCE_END.finditer(line):
+        if not line[end.end() : end.end() + 1].islower():
+            yield line[start : end.end()].strip()
+            start = end.end()
+    if line[start:].strip():
+        yield line[start:].strip()
+
+
+def cut(ids: Sequence[int], pieces: Sequence[str], max_pieces: int) -> Iterator[list[int]]:
+    """Yield runs of at most max_pieces ids, as few and as equal in length as the words allow; a word is cut only if it is longer."""
+    start = 0
+    while start < len(ids):
+        rest = len(ids) - start
+        limit = start + math.ceil(rest / math.ceil(rest / max_pieces))
+        end = limit if limit == len(ids) else next((i for i in range(limit, start, -1) if pieces[i].startswith(WORD_START)), limit)
+        yield list(ids[start:end])
+        start = end

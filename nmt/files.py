@@ -1,0 +1,61 @@
+"""Files that appear whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from nmt.errors import DataError
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file to be written in binary that replaces `path` only when the block ends without an exception.
+
+    The bytes go to a temporary file in the same folder, are flushed to the disk, and the file is renamed. What is no regular
+    file (/dev/stdout, a named pipe) is written directly, since a rename would replace it.
+
+    Raises:
+        DataError: the folder does not exist or cannot be written, or the disk is full.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as file:
+            yield file
+        return
+    if path.is_dir():
+        raise DataError(f"{path} is a folder: name a file to write")
+    target = path.resolve()  # a link stays a link: the file that it points to is replaced
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:50]}.", suffix=".part", dir=target.parent)
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {_reason(error, target)}") from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield cast(BinaryIO, file)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(target.stat().st_mode if target.exists() else 0o666 & ~_umask())
+        Path(temporary).replace(target)
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {_reason(error, target)}") from error
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Replace `path` by `text` in UTF-8, whole or not at all; raises DataError as `writing` does."""
+    with writing(path) as file:
+        file.write(text.encode("utf-8"))
+
+
+def _reason(error: OSError, target: Path) -> str:
+    return f"there is no folder {target.parent}" if not target.parent.is_dir() else (error.strerror or str(error)).lower()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

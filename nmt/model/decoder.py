@@ -1,0 +1,72 @@
+"""One step of the decoder, as the paper writes it; nmt/model/unroll.py runs it over a whole target sentence."""
+
+import torch
+from torch import Tensor, nn
+
+from nmt.config import ModelConfig
+from nmt.model.attention import Memory, make_attention
+from nmt.model.dropout import Dropout
+
+
+class Decoder(nn.Module):
+    """A GRU that looks at the source through attention before each step (Bahdanau et al. 2015, appendices A.1.2 and A.2.2).
+
+    Rows of the three gate matrices are in PyTorch's order: reset, update, new.
+    """
+
+    def __init__(self, vocab_size: int, pad_id: int, config: ModelConfig) -> None:
+        super().__init__()
+        embedding, state, annotation = config.embedding_size, config.decoder_size, 2 * config.encoder_size
+        self.pieces = 2 if config.readout == "maxout" else 1
+        self.embedding = nn.Embedding(vocab_size, embedding, padding_idx=pad_id)
+        self.dropout = Dropout(config.dropout)
+        self.attention = make_attention(config)
+        self.gates_embedding = nn.Linear(embedding, 3 * state)
+        self.gates_context = nn.Linear(annotation, 3 * state, bias=False)
+        self.gates_state = nn.Linear(state, 3 * state)
+        self.readout_state = nn.Linear(state, self.pieces * config.readout_size)
+        self.readout_embedding = nn.Linear(embedding, self.pieces * config.readout_size, bias=False)
+        self.readout_context = nn.Linear(annotation, self.pieces * config.readout_size, bias=False)
+        self.vocabulary = nn.Linear(config.readout_size, vocab_size)
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """E y: tokens (…) int64 to vectors (…, E), with dropout in training."""
+        embedded: Tensor = self.dropout(self.embedding(tokens))
+        return embedded
+
+    def step(self, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """From s_{i−1} and y_{i−1} to s_i, for K hypotheses of each sentence.
+
+        Attention looks from the previous state: c_i is a part of what makes s_i.
+
+        Args:
+            embedded: (B, K, E), E y_{i−1}.
+            state: (B, K, D), s_{i−1}.
+            memory: of the B sentences.
+
+        Returns:
+            s_i (B, K, D), c_i (B, K, 2H) and α_i (B, K, S).
+        """
+        # e_ij = a(s_{i−1}, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j
+        context, weights = self.attention(state, memory)
+
+        # r = σ(W_r y + C_r c + U_r s_{i−1}),  z = σ(W_z y + C_z c + U_z s_{i−1}),  n = tanh(W y + C c + r ∘ U s_{i−1})
+        inputs = (self.gates_embedding(embedded) + self.gates_context(context)).to(state.dtype)
+        recurrent = self.gates_state(state).to(state.dtype)
+        size = state.shape[-1]
+        reset, update = torch.sigmoid(inputs[..., : 2 * size] + recurrent[..., : 2 * size]).chunk(2, -1)
+        new = torch.tanh(inputs[..., 2 * size :] + reset * recurrent[..., 2 * size :])
+
+        # s_i = (1 − z) ∘ n + z ∘ s_{i−1}
+        return torch.lerp(new, state, update), context, weights
+
+    def readout(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        """What the next word is read from, t_i (…, readout_size), from s_i, y_{i−1} and c_i; with dropout in training.
+
+        maxout: t̃ = U_o s_i + V_o y_{i−1} + C_o c_i, of which each two elements j and j + readout_size give their larger one;
+        tanh: t = tanh(t̃).
+        """
+        readout = self.readout_state(state) + self.readout_embedding(embedded) + self.readout_context(context)
+        readout = torch.maximum(*readout.chunk(2, -1)) if self.pieces == 2 else torch.tanh(readout)
+        dropped: Tensor = self.dropout(readout)
+        return dropped

@@ -1,0 +1,120 @@
+"""The whole network: encoder, attention, decoder and loss, for training and, step by step, for search."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from nmt.config import ModelConfig
+from nmt.loss import linear_cross_entropy
+from nmt.model.attention import Memory
+from nmt.model.decoder import Decoder
+from nmt.model.encoder import Encoder
+from nmt.model.unroll import unroll
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """What search carries from step to step: state (B, K, D) of K hypotheses of each sentence, and the memory of the B sentences."""
+
+    state: Tensor
+    memory: Memory
+
+    def select(self, sentences: Tensor | None, beams: Tensor) -> "DecoderState":
+        """Keeps some sentences, then for each of them some of its hypotheses, in the order given.
+
+        Args:
+            sentences: (B',) int64; None keeps all of them.
+            beams: (B', K') int64, indices of hypotheses within the sentence; one may appear more than once.
+        """
+        state, memory = self.state, self.memory
+        if sentences is not None:
+            state, memory = state.index_select(0, sentences), memory.select(sentences)
+        return DecoderState(state.gather(1, beams.unsqueeze(2).expand(-1, -1, state.shape[2])), memory)
+
+
+class Seq2Seq(nn.Module):
+    """Recurrent translation with attention.
+
+    Raises:
+        ConfigError: for sizes that do not fit the attention.
+    """
+
+    def __init__(self, config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, src_pad_id: int, tgt_pad_id: int) -> None:
+        super().__init__()
+        self.tgt_pad_id = tgt_pad_id
+        self.encoder = Encoder(src_vocab_size, src_pad_id, config)
+        self.decoder = Decoder(tgt_vocab_size, tgt_pad_id, config)
+        initialize(self, config)
+
+    def encode(self, src: Tensor, src_lengths: Tensor) -> tuple[Memory, Tensor]:
+        """Memory and s_0 (B, D) of B sentences: src (B, S) int64, padded on the right, src_lengths (B,) int64."""
+        annotations, mask, state = self.encoder(src, src_lengths)
+        device = src.device.type
+        if torch.is_autocast_enabled(device):
+            annotations = annotations.to(torch.get_autocast_dtype(device))  # once, not in every step
+        return self.decoder.attention.memory(annotations, mask), state
+
+    def loss(self, src: Tensor, src_lengths: Tensor, tgt_in: Tensor, tgt_out: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:
+        """Loss of a batch under teacher forcing, summed over its real target tokens; the caller divides.
+
+        Args:
+            src: (B, S) int64, and src_lengths: (B,) int64.
+            tgt_in: (B, T) int64, what the decoder has read, from the start symbol on.
+            tgt_out: (B, T) int64, what it should say next, to the end symbol.
+            label_smoothing: see `linear_cross_entropy`.
+
+        Returns:
+            The smoothed sum and the sum of −log p(y): float32 scalars; the second has no gradient.
+        """
+        real = (tgt_out != self.tgt_pad_id).flatten().nonzero().squeeze(1)
+        memory, state = self.encode(src, src_lengths)
+        embedded = self.decoder.embed(tgt_in.t()).transpose(0, 1)
+        states, contexts = unroll(self.decoder, embedded, state, memory)
+        readout = self.decoder.readout(*(x.flatten(0, 1).index_select(0, real) for x in (states, embedded, contexts)))
+        vocabulary = self.decoder.vocabulary
+        return linear_cross_entropy(readout, vocabulary.weight, vocabulary.bias, tgt_out.flatten()[real], label_smoothing)
+
+    def start(self, src: Tensor, src_lengths: Tensor) -> DecoderState:
+        """The state before the first target token, with one hypothesis a sentence (K = 1)."""
+        memory, state = self.encode(src, src_lengths)
+        return DecoderState(state.unsqueeze(1), memory)
+
+    def step(self, tokens: Tensor, decoder_state: DecoderState) -> tuple[Tensor, Tensor, DecoderState]:
+        """Reads one token for each hypothesis and predicts the next one.
+
+        Args:
+            tokens: (B, K) int64, y_{i−1}.
+            decoder_state: of B sentences with K hypotheses each.
+
+        Returns:
+            log_probs (B, K, V) float32, weights (B, K, S) float32, and the state after this step.
+        """
+        embedded = self.decoder.embed(tokens)
+        state, context, weights = self.decoder.step(embedded, decoder_state.state, decoder_state.memory)
+        logits = self.decoder.vocabulary(self.decoder.readout(state, embedded, context))
+        log_probs = logits.to(state.dtype).log_softmax(-1)
+        return log_probs, weights, DecoderState(state, decoder_state.memory)
+
+
+@torch.no_grad()
+def initialize(model: Seq2Seq, config: ModelConfig) -> None:
+    """Sets every parameter anew; biases and the embeddings of padding become zero.
+
+    paper: Bahdanau et al. (2015), appendix B.1: recurrent matrices orthogonal, W_a and U_a Gaussian with deviation 0.001, v_a zero, all
+    others Gaussian with deviation 0.01. uniform: all evenly between −init_scale and init_scale.
+    """
+    for name, parameter in model.named_parameters():
+        if "bias" in name:
+            parameter.zero_()
+        elif config.initialization == "uniform":
+            parameter.uniform_(-config.init_scale, config.init_scale)
+        elif name.endswith(("weight_hh_l0", "gates_state.weight")):
+            for gate in parameter.chunk(3):
+                nn.init.orthogonal_(gate)
+        elif name.endswith("attention.energy"):
+            parameter.zero_()
+        else:
+            parameter.normal_(0, 0.001 if ".attention." in name else 0.01)
+    for embedding in (model.encoder.embedding, model.decoder.embedding):
+        embedding.weight[embedding.padding_idx].zero_()

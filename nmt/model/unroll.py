@@ -1,0 +1,230 @@
+"""The recurrences over whole sentences in training: the readable loop, and a fast one with a backward pass written by hand.
+
+Autograd through a loop forms and adds up every weight gradient once a step. Here the loop holds only what must wait for the state before
+it; states are stored, sigmoids are recomputed in backward, and each weight gradient is one matrix product at the end. Gates are stored in
+the order new, reset, update, so that in backward the gradients of both sides of the reset product are neighbours and need no copy:
+
+    n, r, z, n∘r, query      first three: of the input gates; last four: of the recurrent product
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nmt.model.attention import MASKED, Additive, Memory
+from nmt.model.decoder import Decoder
+
+
+def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    """All states and contexts of target sentences that are known (teacher forcing).
+
+    Args:
+        decoder: its attention decides which of the two loops runs.
+        embedded: (B, T, E), E y_0 … E y_{T−1}.
+        state: (B, D), s_0.
+        memory: of the B sentences.
+
+    Returns:
+        states s_1 … s_T (B, T, D) and contexts c_1 … c_T (B, T, 2H).
+    """
+    if isinstance(decoder.attention, Additive):
+        return unroll_additive(decoder, decoder.attention, embedded, state, memory)
+    return unroll_steps(decoder, embedded, state, memory)
+
+
+def unroll_steps(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    """`unroll` by the decoder's own step: for every attention, and what the fast loop is checked against."""
+    state, states, contexts = state.unsqueeze(1), [], []
+    for y in embedded.unsqueeze(2).unbind(1):
+        state, context, _ = decoder.step(y, state, memory)
+        states.append(state)
+        contexts.append(context)
+    return torch.cat(states, 1), torch.cat(contexts, 1)
+
+
+def unroll_additive(decoder: Decoder, attention: Additive, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    """`unroll` for additive attention by the fast loop.
+
+    C c_i = Σ_j α_ij C h_j: projecting the annotations beforehand leaves a weighted sum in the loop instead of a matrix product.
+    """
+    size = state.shape[-1]
+    weight, bias = (p.roll(size, 0) for p in (decoder.gates_embedding.weight, decoder.gates_embedding.bias))
+    gates = functional.linear(embedded.transpose(0, 1), weight, bias)
+    values = functional.linear(memory.annotations, decoder.gates_context.weight.roll(size, 0))
+    recurrent = torch.cat((decoder.gates_state.weight, 2 * attention.query.weight)).to(gates.dtype)
+    bias = functional.pad(decoder.gates_state.bias, (0, attention.energy.shape[0])).to(gates.dtype)
+    wide = state.dtype
+    with torch.autocast(state.device.type, enabled=False):
+        states, weights = AttentionGru.apply(  # type: ignore[no-untyped-call]
+            gates.to(wide), state, values.to(wide), memory.keys, ~memory.mask, recurrent, bias, 2 * attention.energy
+        )
+    contexts = torch.bmm(weights.transpose(0, 1).to(memory.annotations.dtype), memory.annotations)
+    return states.transpose(0, 1), contexts
+
+
+def bidirectional(gates: Tensor, recurrent: Tensor, bias: Tensor) -> Tensor:
+    """Two independent GRUs over the same number of steps, from zero states: the directions of an encoder.
+
+    Args:
+        gates: (2, S, B, 3H), the inputs' half of the gates with bias, in the order new, reset, update.
+        recurrent: (2, 3H, H), in PyTorch's order reset, update, new; so bias (2, 3H). Their dtype is that of the products.
+
+    Returns:
+        states (S, 2, B, H), in at least float32.
+    """
+    with torch.autocast(gates.device.type, enabled=False):
+        wide = gates.to(torch.promote_types(gates.dtype, torch.float32))
+        states: Tensor = BidirectionalGru.apply(wide, recurrent, bias)  # type: ignore[no-untyped-call]
+    return states
+
+
+class AttentionGru(torch.autograd.Function):
+    """s_t = GRU(s_{t−1}, gates_t + Σ_j α_tj values_j), α_t = softmax_j(energy·σ(query(s_{t−1}) + keys_j)), for t = 1 … T."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        gates: Tensor,
+        state: Tensor,
+        values: Tensor,
+        keys: Tensor,
+        padding: Tensor,
+        recurrent: Tensor,
+        bias: Tensor,
+        energy: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Shapes: gates (T, B, 3D), state (B, D), values (B, S, 3D), keys (B, S, A), padding (B, S), recurrent (3D + A, D), energy (A,).
+
+        Returns:
+            states (T, B, D) and weights (T, B, S).
+        """
+        (steps, batch, _), size, length = gates.shape, state.shape[1], keys.shape[1]
+        states = state.new_empty(steps + 1, batch, size)
+        states[0] = state
+        weights = state.new_empty(steps, batch, length)
+        hidden = state.new_empty(steps, batch, recurrent.shape[0])
+        active = torch.empty_like(gates)
+        sigmoids = torch.empty_like(keys)
+        transposed = recurrent.t()
+        for t in range(steps):
+            h, new, r_z = hidden[t], active[t, :, :size], active[t, :, size:]
+            _product(bias, states[t], transposed, out=h)
+            torch.add(keys, h[:, None, 3 * size :], out=sigmoids).sigmoid_()
+            energies = torch.mv(sigmoids.view(-1, sigmoids.shape[2]), energy).view(batch, length)
+            alpha = torch.softmax(energies.masked_fill_(padding, MASKED), -1, out=weights[t])
+            torch.baddbmm(gates[t].unsqueeze(1), alpha.unsqueeze(1), values, out=active[t].unsqueeze(1))
+            r_z.add_(h[:, : 2 * size]).sigmoid_()
+            new.addcmul_(r_z[:, :size], h[:, 2 * size : 3 * size]).tanh_()
+            torch.lerp(new, states[t], r_z[:, size:], out=states[t + 1])
+        ctx.save_for_backward(states, weights, hidden, active, values, keys, recurrent, energy)
+        return states[1:], weights
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        with torch.autocast(grads[0].device.type, enabled=False):
+            return _attention_gru_backward(ctx.saved_tensors, *grads)
+
+
+def _attention_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor, d_weights: Tensor) -> tuple[Tensor | None, ...]:
+    states, weights, hidden, active, values, keys, recurrent, energy = saved
+    (steps, batch, size), attention = d_states.shape, keys.shape[2]
+    factors = _gate_factors(active, states[:-1], hidden[..., 2 * size : 3 * size])
+    update = active[..., 2 * size :]
+    d_all = states.new_empty(steps, batch, 4 * size + attention)
+    d_state = torch.zeros_like(states[0])
+    d_keys, d_energy, sigmoids = torch.zeros_like(keys), torch.zeros_like(energy), torch.empty_like(keys)
+    for t in range(steps - 1, -1, -1):
+        d_t, d_query = d_all[t], d_all[t, :, 4 * size :]
+        d_state.add_(d_states[t])
+        torch.mul(d_state.unsqueeze(1), factors[t], out=d_t[:, : 4 * size].view(batch, 4, size))
+        d_alpha = torch.baddbmm(d_weights[t].unsqueeze(2), values, d_t[:, : 3 * size].unsqueeze(2)).squeeze(2)
+        d_energies = d_alpha.mul_(weights[t])
+        d_energies.addcmul_(weights[t], d_energies.sum(-1, keepdim=True), value=-1)
+        torch.add(keys, hidden[t, :, None, 3 * size :], out=sigmoids).sigmoid_()
+        d_energy.addmv_(sigmoids.view(-1, attention).t(), d_energies.view(-1))
+        slopes = sigmoids.addcmul_(sigmoids, sigmoids, value=-1)
+        d_keys.addcmul_(slopes, d_energies.unsqueeze(2))
+        torch.mul(torch.bmm(d_energies.unsqueeze(1), slopes).squeeze(1), energy, out=d_query)
+        d_state.mul_(update[t])
+        _accumulate(d_state, d_t[:, size:], recurrent)
+    d_inputs, d_recurrent = d_all[..., : 3 * size], d_all[..., size:].flatten(0, 1).to(recurrent.dtype)
+    d_values = torch.bmm(weights.permute(1, 2, 0), d_inputs.transpose(0, 1))
+    d_matrix = d_recurrent.t() @ states[:-1].flatten(0, 1).to(recurrent.dtype)
+    return d_inputs, d_state, d_values, d_keys.mul_(energy), None, d_matrix, d_recurrent.sum(0), d_energy
+
+
+class BidirectionalGru(torch.autograd.Function):
+    """s_t = GRU(s_{t−1}, gates_t) for two directions at once, s_0 = 0: one batched matrix product a step."""
+
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, recurrent: Tensor, bias: Tensor) -> Tensor:
+        """Shapes as in `bidirectional`."""
+        _, steps, batch, size = *gates.shape[:3], recurrent.shape[2]
+        states = gates.new_zeros(steps + 1, 2, batch, size)
+        hidden, active = gates.new_empty(2, steps, 2, batch, 3 * size)
+        transposed, biases = recurrent.transpose(1, 2), bias.unsqueeze(1)
+        for t in range(steps):
+            h, new, r_z = hidden[t], active[t, ..., :size], active[t, ..., size:]
+            _product(biases, states[t], transposed, out=h)
+            torch.add(gates[:, t, :, size:], h[..., : 2 * size], out=r_z).sigmoid_()
+            torch.addcmul(gates[:, t, :, :size], r_z[..., :size], h[..., 2 * size :], out=new).tanh_()
+            torch.lerp(new, states[t], r_z[..., size:], out=states[t + 1])
+        ctx.save_for_backward(states, hidden, active, recurrent)
+        return states[1:]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        with torch.autocast(grads[0].device.type, enabled=False):
+            return _bidirectional_gru_backward(ctx.saved_tensors, *grads)
+
+
+def _bidirectional_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor) -> tuple[Tensor, ...]:
+    states, hidden, active, recurrent = saved
+    steps, _, batch, size = d_states.shape
+    factors = _gate_factors(active, states[:-1], hidden[..., 2 * size :])
+    update = active[..., 2 * size :]
+    d_all = states.new_empty(2, steps, batch, 4 * size)
+    d_state = torch.zeros_like(states[0])
+    for t in range(steps - 1, -1, -1):
+        d_state.add_(d_states[t])
+        torch.mul(d_state.unsqueeze(2), factors[t], out=d_all[:, t].view(2, batch, 4, size))
+        d_state.mul_(update[t])
+        _accumulate(d_state, d_all[:, t, :, size:], recurrent)
+    d_recurrent = d_all[..., size:].flatten(1, 2).to(recurrent.dtype)
+    d_matrix = torch.bmm(d_recurrent.transpose(1, 2), states[:-1].transpose(0, 1).flatten(1, 2).to(recurrent.dtype))
+    return d_all[..., : 3 * size], d_matrix, d_recurrent.sum(1)
+
+
+def _gate_factors(active: Tensor, previous: Tensor, hidden_new: Tensor) -> Tensor:
+    """What the gradient of s_t is multiplied by to give those of n, r, z (before their nonlinearity) and of n∘r; (…, 4, D)."""
+    new, reset, update = active.chunk(3, -1)
+    factors = active.new_empty(*new.shape[:-1], 4, new.shape[-1])
+    d_new, d_reset, d_update, d_hidden = factors.unbind(-2)
+    rest = 1 - update
+    torch.sub(previous, new, out=d_update).mul_(update).mul_(rest)
+    torch.addcmul(rest, rest * new, new, value=-1, out=d_new)
+    torch.mul(d_new, reset, out=d_hidden)
+    torch.mul(d_hidden, hidden_new, out=d_reset)
+    d_reset.addcmul_(d_reset, reset, value=-1)
+    return factors
+
+
+def _product(bias: Tensor, x: Tensor, weight: Tensor, out: Tensor) -> None:
+    """out = x @ weight + bias, computed in the weight's dtype."""
+    add_product = torch.addmm if weight.dim() == 2 else torch.baddbmm
+    if weight.dtype == out.dtype:
+        add_product(bias, x, weight, out=out)
+    else:
+        out.copy_(add_product(bias, x.to(weight.dtype), weight))
+
+
+def _accumulate(out: Tensor, x: Tensor, weight: Tensor) -> None:
+    """out += x @ weight, computed in the weight's dtype."""
+    if weight.dtype != out.dtype:
+        out.add_(torch.matmul(x.to(weight.dtype), weight))
+    elif weight.dim() == 2:
+        out.addmm_(x, weight)
+    else:
+        out.baddbmm_(x, weight)

@@ -1,0 +1,246 @@
+"""The five commands: what is read, built and written, in which order. Every part does its work elsewhere."""
+
+import dataclasses
+import importlib.metadata
+import itertools
+import json
+import logging
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from tqdm import tqdm
+
+from nmt.checkpoint import Checkpoint, load_checkpoint
+from nmt.config import DecodeConfig, EvaluateConfig, InfoConfig, MachineConfig, PrepareConfig, RunConfig, TrainConfig, TranslateConfig
+from nmt.data.batches import Batches
+from nmt.data.corpus import absolute, read_lines, read_pairs
+from nmt.data.dataset import PreparedCorpus
+from nmt.data.prepare import prepare as prepare_corpus
+from nmt.device import pick_device, pick_dtype, seed_everything, set_threads
+from nmt.errors import ConfigError, DataError
+from nmt.evaluate import Report, check_lengths, test_set
+from nmt.evaluate import evaluate as score
+from nmt.files import writing
+from nmt.model.seq2seq import Seq2Seq
+from nmt.resume import refuse_changes
+from nmt.schema import load
+from nmt.tokenizer import Tokenizer
+from nmt.trainer import Interrupted, Trainer
+from nmt.translator import Translation, Translator, to_json
+from nmt.validation import Validator, batch_pairs, mean_loss
+
+log = logging.getLogger(__name__)
+
+
+def prepare(config: PrepareConfig) -> None:
+    """`nmt prepare`."""
+    corpus = prepare_corpus(dataclasses.replace(config, data=absolute(config.data)))
+    log.info("%s: %d training pairs, %d validation pairs", corpus.folder, len(corpus.train), len(corpus.valid))
+
+
+def train(config: TrainConfig) -> int:
+    """`nmt train`; returns the exit code, 128 + n after signal n."""
+    config = dataclasses.replace(config, data=absolute(config.data))
+    device = _machine(config.run)
+    corpus = prepare_corpus(PrepareConfig(config.data, config.filter, config.tokenizer))
+    folder = _run_folder(config.run)
+    trainer = build_trainer(config, corpus, device, folder)
+    if (folder / "last.pt").exists():
+        last = load_checkpoint(folder / "last.pt")
+        refuse_changes(config, corpus.digest, last, folder)
+        trainer.restore(last)
+        if trainer.progress.finished and (reached := trainer.limit_reached()):
+            log.info("%s is finished (%s): raise that limit to go on, or give another run.name=", folder, reached)
+            return 0
+        log.info("going on with %s after update %d", folder, trainer.progress.step)
+    try:
+        reached = trainer.run()
+    except Interrupted as stop:
+        log.info("%s: saved after update %d; the same command goes on from there", stop, trainer.progress.step)
+        return 128 + stop.number
+    best = trainer.progress
+    log.info("stopped at update %d by %s", best.step, reached)
+    if best.best is not None:
+        log.info("best %s %.2f after update %d: %s", config.trainer.metric, best.best, best.best_step, folder / "best.pt")
+    return 0
+
+
+def evaluate(config: EvaluateConfig) -> None:
+    """`nmt evaluate`: a table to stdout, and JSON and the translations where `output` says."""
+    hyp_path = Path(config.output).with_suffix(".hyp") if config.output else None
+    if config.output and Path(config.output) == hyp_path:
+        raise ConfigError(f"output={config.output}: the translations are written to a .hyp file beside it; name a .json file")
+    with ExitStack() as stack:
+        files = [stack.enter_context(writing(path)) for path in (config.output, hyp_path) if path]
+        report, hypotheses = _score_existing(config) if config.hyp else _score_model(config)
+        if files:
+            files[0].write(json.dumps(report.to_dict(), ensure_ascii=False, indent=1).encode() + b"\n")
+            files[1].write("".join(f"{line}\n" for line in hypotheses).encode())
+    print(report.table())
+
+
+def translate(config: TranslateConfig) -> None:
+    """`nmt translate`: a file or standard input to a file or standard output, line by line."""
+    if config.nbest > 1 and config.format == "text":
+        raise ConfigError(f"nbest={config.nbest} needs format=jsonl: a text line holds one translation")
+    lines = _begun(read_lines(config.input)) if config.input else read_lines(sys.stdin.buffer)
+    with _output(config.output) as out:
+        translator = _translator(load_checkpoint(config.checkpoint), config.decode, config.run)
+        for translation in tqdm(translator.hypotheses(lines, config.nbest), unit="line", desc="translate", disable=None):
+            out.write(_row(translation, config.format).encode())
+            out.flush()
+
+
+def info(config: InfoConfig) -> None:
+    """`nmt info`: what a checkpoint is, on stdout."""
+    checkpoint = load_checkpoint(config.checkpoint)
+    parameters = sum(tensor.numel() for tensor in checkpoint.model.values())
+    facts = {"checkpoint": config.checkpoint, "parameters": parameters, **checkpoint.about}
+    groups = dataclasses.asdict(checkpoint.config)
+    for name, value in [*facts.items(), *groups.items()]:
+        print("\n".join(_outline(name, value)))
+
+
+def _machine(run: RunConfig | MachineConfig) -> torch.device:
+    set_threads(run.threads)
+    return pick_device(run.device)
+
+
+def _run_folder(run: RunConfig) -> Path:
+    folder = Path(run.folder) / run.name
+    if not run.name or ".." in Path(run.name).parts or Path(run.name).is_absolute():
+        raise ConfigError(f"run.name = {run.name!r}: a name for the run's folder in {run.folder} is expected")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot make the run's folder {folder}: {error.strerror}") from error
+    return folder
+
+
+def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.device, folder: Path) -> Trainer:
+    """A trainer at its first update, and a few lines that say what it will do."""
+    seed_everything(config.run.seed)
+    dtype = pick_dtype(config.precision, device)
+    model = _model(config, corpus.src_tokenizer, corpus.tgt_tokenizer).to(device)
+    decode = dataclasses.replace(config.decode, beam_size=config.trainer.valid_beam_size)
+    translator = Translator(model, corpus.src_tokenizer, corpus.tgt_tokenizer, decode, config.data.tgt_lang, device)
+    validate = Validator(translator, corpus.valid, config.batches.max_tokens, dtype, config.trainer.samples)
+    batches = Batches(corpus.train, corpus.src_tokenizer, corpus.tgt_tokenizer, config.batches, config.run.seed)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    about = {"data": corpus.digest, "statistics": corpus.statistics, "parameters": parameters, "versions": _versions()}
+    log.info("%s: %d pairs, %d validation pairs, %s", corpus.folder, len(corpus.train), len(corpus.valid), _vocabulary(corpus))
+    log.info("%.1f million parameters, %s, %s, %d threads", parameters / 1e6, device, str(dtype).removeprefix("torch."), torch.get_num_threads())
+    blank = Checkpoint(config, corpus.src_tokenizer, corpus.tgt_tokenizer, {}, about)
+    return Trainer(config, model, batches, validate, blank, folder, dtype)
+
+
+def _model(config: TrainConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Seq2Seq:
+    return Seq2Seq(config.model, src_tokenizer.vocab_size, tgt_tokenizer.vocab_size, src_tokenizer.pad_id, tgt_tokenizer.pad_id)
+
+
+def _score_existing(config: EvaluateConfig) -> tuple[Report, list[str]]:
+    """Score the lines of `hyp` against `ref`."""
+    if not config.ref or config.checkpoint or config.split or config.src or config.testset:
+        raise ConfigError("hyp= needs ref=, and neither checkpoint=, split=, src= nor testset=")
+    hypotheses = list(read_lines(config.hyp))
+    references = [list(read_lines(path)) for path in config.ref]
+    lang = config.tgt_lang or Path(config.ref[0]).suffix.removeprefix(".")
+    return score(hypotheses, references, lang, names=(config.hyp, *config.ref)), hypotheses
+
+
+def _score_model(config: EvaluateConfig) -> tuple[Report, list[str]]:
+    """Translate a test set with a checkpoint and score the translations."""
+    if not config.checkpoint:
+        raise ConfigError("evaluate needs checkpoint=, or hyp= and ref= to score an existing translation")
+    chosen = [name for name in ("split", "src", "testset") if getattr(config, name)]
+    if len(chosen) != 1 or (config.src is None) != (config.ref is None):
+        raise ConfigError("what shall be evaluated? Give one of split=test, src= with ref=, or testset=")
+    checkpoint = load_checkpoint(config.checkpoint)
+    sources, references, lang = _test_data(config, checkpoint.config)
+    translator = _translator(checkpoint, config.decode, config.run)
+    dtype = pick_dtype(translator.decode.precision, translator.device)
+    began = time.monotonic()
+    translations = list(tqdm(translator.hypotheses(sources), total=len(sources), unit="line", desc="translate", disable=None))
+    seconds = time.monotonic() - began
+    pairs = list(zip(sources, references[0], strict=True))
+    batches = list(batch_pairs(pairs, translator.src_tokenizer, translator.tgt_tokenizer, checkpoint.config.batches.max_tokens))
+    hypotheses = [translation.text for translation in translations]
+    report = score(
+        hypotheses,
+        references,
+        lang,
+        unfinished=sum(not translation.finished for translation in translations),
+        perplexity=math.exp(min(mean_loss(translator.model, batches, dtype), 100.0)),
+        seconds=seconds,
+        precision=str(dtype).removeprefix("torch."),
+    )
+    return report, hypotheses
+
+
+def _test_data(config: EvaluateConfig, trained: TrainConfig) -> tuple[list[str], list[list[str]], str]:
+    """Sources, one or several references of each, and the target language; the sides are of equal length."""
+    src_lang, tgt_lang = config.src_lang or trained.data.src_lang, config.tgt_lang or trained.data.tgt_lang
+    if config.testset:
+        sources, references = test_set(config.testset, src_lang, tgt_lang)
+        return sources, references, tgt_lang
+    if config.split:
+        items = trained.data.test if config.split == "test" else trained.data.valid
+        if not items:
+            raise ConfigError(f"split={config.split}: {config.checkpoint} was trained with data.{config.split}=[]; give src= and ref=")
+        sources, reference = map(list, zip(*read_pairs(items, trained.data), strict=True))
+        return sources, [reference], tgt_lang
+    assert config.src and config.ref
+    texts = [list(read_lines(path)) for path in (config.src, *config.ref)]
+    check_lengths(texts, (config.src, *config.ref))
+    return texts[0], texts[1:], tgt_lang
+
+
+def _translator(checkpoint: Checkpoint, decode: dict[str, Any], run: MachineConfig) -> Translator:
+    """The checkpoint's model, with its decoding settings but for those that are given."""
+    given = {name: value for name, value in decode.items() if value is not None}
+    settings = load(DecodeConfig, dataclasses.asdict(checkpoint.config.decode) | given, "decode.")
+    return Translator.of(checkpoint, _machine(run), settings)
+
+
+def _row(translation: Translation, form: str) -> str:
+    return (json.dumps(to_json(translation), ensure_ascii=False) if form == "jsonl" else translation.text) + "\n"
+
+
+def _begun(lines: Iterator[str]) -> Iterator[str]:
+    """The same lines, the first of them read: a file that is missing or is no text is found out before the model is loaded."""
+    first = list(itertools.islice(lines, 1))
+    return itertools.chain(first, lines)
+
+
+@contextmanager
+def _output(path: str | None) -> Iterator[BinaryIO]:
+    if path is None:
+        yield sys.stdout.buffer
+    else:
+        with writing(path) as file:
+            yield file
+
+
+def _versions() -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in ("nmt", "torch", "sentencepiece", "sacrebleu")}
+
+
+def _vocabulary(corpus: PreparedCorpus) -> str:
+    src, tgt = corpus.src_tokenizer, corpus.tgt_tokenizer
+    return f"{src.vocab_size} joint pieces" if src is tgt else f"{src.vocab_size} source and {tgt.vocab_size} target pieces"
+
+
+def _outline(name: str, value: Any, indent: str = "") -> Iterator[str]:
+    """Nested facts, one a line."""
+    if not isinstance(value, dict):
+        yield f"{indent}{name}: {value}"
+        return
+    yield f"{indent}{name}:"
+    for key, item in value.items():
+        yield from _outline(key, item, indent + "  ")

@@ -1,0 +1,59 @@
+"""The learning rate as a function of the updates made and of the validations passed."""
+
+import math
+from typing import Any
+
+from nmt.config import SchedulerConfig
+from nmt.errors import ConfigError
+
+
+class Scheduler:
+    """Linear warm-up to the base rate, then constant, inverse square root decay, or a cut at each plateau of the validation metric."""
+
+    def __init__(self, config: SchedulerConfig, base_lr: float) -> None:
+        """Start at update 0.
+
+        Args:
+            config: the schedule; `plateau` needs factor, patience and min_lr.
+            base_lr: the rate at the end of the warm-up.
+
+        Raises:
+            ConfigError: a setting that this schedule needs is null.
+        """
+        for name in ("factor", "patience", "min_lr") if config.name == "plateau" else ():
+            if getattr(config, name) is None:
+                raise ConfigError(f"scheduler.{name} is null, but scheduler.name=plateau needs it: give scheduler.{name}=…")
+        self.config = config
+        self.base_lr = base_lr
+        self.scale = 1.0
+        self.waited = 0
+
+    def lr(self, step: int) -> float:
+        """The learning rate of update `step`, counted from 1."""
+        warmup = self.config.warmup_steps
+        if step < warmup:
+            return self.base_lr * step / warmup
+        if self.config.name == "inverse_sqrt":
+            return self.base_lr * math.sqrt(max(warmup, 1) / max(step, 1))
+        floor = min(self.config.min_lr or 0.0, self.base_lr)
+        return max(self.base_lr * self.scale, floor)
+
+    def validated(self, improved: bool) -> bool:
+        """Take note of a validation; True where a plateau just lowered the rate."""
+        if self.config.name != "plateau":
+            return False
+        assert self.config.factor is not None and self.config.patience is not None
+        self.waited = 0 if improved else self.waited + 1
+        if self.waited <= self.config.patience:
+            return False
+        self.waited = 0
+        self.scale *= self.config.factor
+        return True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain numbers that load_state_dict takes back."""
+        return {"scale": self.scale, "waited": self.waited}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.scale, self.waited = state["scale"], state["waited"]

@@ -1,0 +1,119 @@
+"""Plain values to typed objects: every name, type and range is checked, and a mistake is said in one line."""
+
+import difflib
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from nmt.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers that a setting allows: low ≤ value ≤ high, or low < value where `above` is set."""
+
+    low: float
+    high: float = float("inf")
+    above: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        return (self.low < value if self.above else self.low <= value) and value <= self.high
+
+    def __str__(self) -> str:
+        lower = f"{'more than' if self.above else 'at least'} {self.low:g}"
+        return lower if self.high == float("inf") else f"{lower} and at most {self.high:g}"
+
+
+Loaded = TypeVar("Loaded")
+
+
+def load(kind: type[Loaded], values: Mapping[str, Any], prefix: str = "") -> Loaded:
+    """Turn plain mappings into a typed object, checking every name, type and range.
+
+    Args:
+        kind: the dataclass to build; fields that are dataclasses themselves are built from nested mappings.
+        values: plain dicts, lists, strings, numbers, booleans and None, as read from YAML or from a checkpoint.
+        prefix: where `values` stands in the whole configuration, for messages ("trainer.").
+
+    Raises:
+        ConfigError: a setting is missing or unknown, or its value is of the wrong type or out of range.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    unknown = [name for name in values if name not in hints]
+    if unknown:
+        raise ConfigError(unknown_setting(f"{prefix}{unknown[0]}", [f"{prefix}{name}" for name in hints]))
+    missing = [name for name in hints if name not in values]
+    if missing:
+        raise ConfigError(f"{prefix}{missing[0]} is not set: give {prefix}{missing[0]}=…")
+    return kind(**{name: _check(values[name], hint, f"{prefix}{name}") for name, hint in hints.items()})
+
+
+def unknown_setting(key: str, known: list[str]) -> str:
+    """The message for a setting that does not exist, with the nearest one that does."""
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    return f"there is no setting {key}" + (f"; did you mean {close[0]}?" if close else f"; there are {', '.join(sorted(known))}")
+
+
+def settings(kind: type, prefix: str = "") -> dict[str, Any]:
+    """The dotted name of every setting that `kind` holds, with its type hint."""
+    found: dict[str, Any] = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        found.update(settings(hint, f"{prefix}{name}.") if is_dataclass(hint) and isinstance(hint, type) else {f"{prefix}{name}": hint})
+    return found
+
+
+def _check(value: Any, hint: Any, key: str) -> Any:
+    """The value as the type that `hint` asks for; a whole number is a fine float, and nothing else is converted."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{key} = {value!r}: a group of settings is expected: {', '.join(field.name for field in fields(hint))}")
+        return load(hint, value, f"{key}.")
+    if value == "???":
+        raise ConfigError(f"{key} is not set: give {key}=…")
+    if not _fits(value, hint):
+        raise ConfigError(f"{key} = {value!r}: expected {_describe(hint)}{_suggest(value, hint)}")
+    return float(value) if _wants_float(hint) and isinstance(value, int) else value
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin is Literal:
+        return value in arguments
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, argument) for argument in arguments)
+    if origin is Annotated:
+        return _fits(value, arguments[0]) and all(value in limit for limit in arguments[1:] if isinstance(limit, Range))
+    if origin is list:
+        return isinstance(value, list) and all(_fits(item, arguments[0]) for item in value)
+    if origin is dict:
+        return isinstance(value, dict)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+
+
+def _wants_float(hint: Any) -> bool:
+    return hint is float or any(_wants_float(argument) for argument in get_args(hint) if get_origin(hint) is not Literal)
+
+
+def _describe(hint: Any) -> str:
+    """What a type hint allows, in a user's words."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, arguments))
+    if origin in (Union, types.UnionType):
+        return " or ".join(_describe(argument) for argument in arguments)
+    if origin is Annotated:
+        return " ".join([_describe(arguments[0]), *(str(limit) for limit in arguments[1:] if isinstance(limit, Range))])
+    if origin is list:
+        return "a list"
+    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null", dict: "a group of settings"}
+    return names.get(hint, str(hint))
+
+
+def _suggest(value: Any, hint: Any) -> str:
+    close = difflib.get_close_matches(str(value), [str(choice) for choice in get_args(hint)], n=1) if get_origin(hint) is Literal else []
+    return f"; did you mean {close[0]}?" if close else ""

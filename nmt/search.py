@@ -1,0 +1,250 @@
+"""Beam search over a step function and a state that it knows nothing about; greedy search is a beam of one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from nmt.errors import ConfigError
+
+NEVER = float("-inf")
+
+
+class SearchState(Protocol):
+    """What a step function carries from one symbol to the next, for B sentences with K hypotheses each."""
+
+    def select(self, sentences: Tensor | None, beams: Tensor) -> Self:
+        """Keep the sentences with these indices (B',), or all where None, then of each the hypotheses `beams` (B', K')."""
+        ...
+
+
+State = TypeVar("State", bound=SearchState)
+# (last symbols (B, K) int64, state) -> (log_probs (B, K, V) float32 of the next symbol, weights (B, K, S), next state)
+Step = Callable[[Tensor, State], tuple[Tensor, Tensor, State]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """One hypothesis.
+
+    Attributes:
+        tokens: target ids without the end symbol.
+        log_prob: natural logarithm of its probability, the end symbol included where it is finished.
+        score: log_prob / length ** length_penalty, where length counts the end symbol.
+        finished: False where max_length cut it off before an end symbol.
+        weights: (length, S) float32 on the CPU, the attention weights from which each symbol, the end symbol included, was generated.
+    """
+
+    tokens: tuple[int, ...]
+    log_prob: float
+    score: float
+    finished: bool
+    weights: Tensor
+
+
+def beam_search(
+    step: Step[State],
+    state: State,
+    *,
+    batch_size: int,
+    max_lengths: Tensor,
+    bos_id: int,
+    eos_id: int,
+    forbidden_ids: Sequence[int],
+    beam_size: int,
+    length_penalty: float,
+    nbest: int = 1,
+) -> list[list[Found]]:
+    """Find the most probable target sequences of B sentences at once, with K hypotheses each.
+
+    Of the 2 K best continuations at each length, end symbols among the first K give finished hypotheses and the best K others live on,
+    so that finished ones crowd out none. A sentence leaves the batch at its max_length, or when no live hypothesis can still beat the
+    worst of its `nbest` finished ones; a beam of one leaves with its first end symbol, as greedy search does. Equal candidates go by
+    hypothesis and id. A sentence's result does not depend on the other sentences.
+
+    Args:
+        state: before the first symbol, with K = 1.
+        max_lengths: (B,) int64 ≥ 1, the most symbols of each sentence, end symbol included; on the device of the search.
+        forbidden_ids: ids that are never generated.
+        beam_size: K.
+        length_penalty: exponent of the length, ≥ 0; 0 compares log probabilities, 1 their means over symbols.
+        nbest: how many hypotheses to return for each sentence, at most K.
+
+    Returns:
+        For each sentence at most `nbest` hypotheses: finished ones, best first, then, where they are too few, unfinished ones.
+
+    Raises:
+        ConfigError: nbest is larger than the beam.
+    """
+    if nbest > beam_size:
+        raise ConfigError(f"nbest = {nbest} is more than decode.beam_size = {beam_size}: raise decode.beam_size or lower nbest")
+    forbidden = torch.tensor(list(forbidden_ids), dtype=torch.int64, device=max_lengths.device)
+    sentences = torch.arange(batch_size, device=max_lengths.device)
+    live, ended, history = _Beams.start(sentences, bos_id), _Ended.none(sentences, nbest), list[_Links]()
+    while len(sentences) > 0:
+        following, weights, state = step(live.symbols, state)
+        totals = (live.log_probs.unsqueeze(2) + following).index_fill_(2, forbidden, NEVER)  # (B', K, V)
+        finished, live = _extend(totals, eos_id, beam_size)
+        history.append(_Links.of(sentences, batch_size, live, weights))
+        done = _settle(ended, sentences, finished, live, len(history), max_lengths[sentences], length_penalty)
+        left = (~done).nonzero()[:, 0]
+        sentences, live, all_left = sentences[left], live.at(left), len(left) == len(sentences)
+        if len(left) > 0:
+            state = state.select(None if all_left else left, live.beams)
+    return _collect(ended, history, eos_id)
+
+
+def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` largest of each row (B, N), or all N, in falling order and equal ones by index, which torch.topk leaves open.
+
+    Returns:
+        values and indices, (B, min(count, N)).
+    """
+    count = min(count, values.shape[1])
+    top, index = values.topk(min(count + 1, values.shape[1]))
+    top, index, beyond = top[:, :count], index[:, :count], top[:, count:]
+    torn = ((top[:, -1:] == beyond) & beyond.isfinite()).any(1).nonzero()[:, 0]  # rows where equal values stand on both sides of the cut
+    if len(torn) > 0:
+        index[torn] = _largest_by_index(values[torn], top[torn, -1:], count)
+    index = index.sort(1).values
+    top, order = values.gather(1, index).sort(dim=1, descending=True, stable=True)
+    return top, index.gather(1, order)
+
+
+def _largest_by_index(values: Tensor, smallest: Tensor, count: int) -> Tensor:
+    """Indices (B, count) of the values above `smallest` (B, 1) and of the first ones that equal it."""
+    above, equal = values > smallest, values == smallest
+    taken = above | (equal & (equal.cumsum(1) <= count - above.sum(1, keepdim=True)))
+    return taken.nonzero()[:, 1].view(-1, count)
+
+
+class _Beams(NamedTuple):
+    """K hypotheses of each of B' sentences, best first; a log probability of minus infinity is none. All (B', K)."""
+
+    log_probs: Tensor
+    beams: Tensor  # which of the hypotheses before its last symbol each one continues
+    symbols: Tensor  # its last symbol
+
+    @classmethod
+    def start(cls, sentences: Tensor, bos_id: int) -> Self:
+        zeros = torch.zeros_like(sentences).unsqueeze(1)
+        return cls(zeros.float(), zeros, zeros + bos_id)
+
+    def at(self, sentences: Tensor) -> "_Beams":
+        return _Beams(*(part[sentences] for part in self))
+
+    def only(self, sentences: Tensor) -> "_Beams":
+        """Those of the sentences that are True (B',), and none of the others."""
+        return self._replace(log_probs=self.log_probs.masked_fill(~sentences.unsqueeze(1), NEVER))
+
+
+def _extend(totals: Tensor, eos_id: int, beam_size: int) -> tuple[_Beams, _Beams]:
+    """The finished and the K live ones among the 2 K best of all continuations, whose log probabilities are totals (B', K, V)."""
+    log_probs, index = largest(totals.flatten(1), 2 * beam_size)
+    beams, symbols = index // totals.shape[2], index % totals.shape[2]
+    ends = symbols == eos_id
+    finished = _Beams(*(part[:, :beam_size] for part in (log_probs.masked_fill(~ends, NEVER), beams, symbols)))
+    order = ends.int().argsort(dim=1, stable=True)[:, :beam_size]
+    return finished, _Beams(*(part.gather(1, order) for part in (log_probs.masked_fill(ends, NEVER), beams, symbols)))
+
+
+class _Ended(NamedTuple):
+    """Hypotheses that ended, N for each of B sentences, best first; a score of minus infinity is none. All (B, N)."""
+
+    scores: Tensor
+    log_probs: Tensor
+    lengths: Tensor
+    beams: Tensor
+    symbols: Tensor
+
+    @classmethod
+    def none(cls, sentences: Tensor, places: int) -> Self:
+        zeros = sentences.new_zeros((3, len(sentences), places))
+        return cls(*torch.full_like(zeros[:2], NEVER, dtype=torch.float32), *zeros)
+
+    @classmethod
+    def of(cls, beams: _Beams, length: int, length_penalty: float) -> Self:
+        log_probs, continued, symbols = beams
+        return cls(log_probs / length**length_penalty, log_probs, torch.full_like(symbols, length), continued, symbols)
+
+    def add(self, sentences: Tensor, others: "_Ended") -> None:
+        """Keep the N best of those of `sentences` (B',) and others (B', M); of equal ones the earlier."""
+        both = self._beside(sentences, others)
+        self._put(sentences, both, both.scores.argsort(dim=1, descending=True, stable=True))
+
+    def fill(self, sentences: Tensor, others: "_Ended") -> None:
+        """Put others (B', M), best first, in the places of `sentences` (B',) that are still free."""
+        both = self._beside(sentences, others)
+        self._put(sentences, both, (both.scores == NEVER).int().argsort(dim=1, stable=True))
+
+    def _beside(self, sentences: Tensor, others: "_Ended") -> "_Ended":
+        return _Ended(*(torch.cat((mine[sentences], new), 1) for mine, new in zip(self, others, strict=True)))
+
+    def _put(self, sentences: Tensor, both: "_Ended", order: Tensor) -> None:
+        for mine, new in zip(self, both, strict=True):
+            mine[sentences] = new.gather(1, order[:, : mine.shape[1]])
+
+
+def _settle(
+    ended: _Ended, sentences: Tensor, finished: _Beams, live: _Beams, length: int, limits: Tensor, length_penalty: float
+) -> Tensor:
+    """Put the hypotheses that end at this length in their places; returns which of the sentences are done, (B',) bool."""
+    at_limit = limits <= length
+    ended.add(sentences, _Ended.of(finished, length, length_penalty))
+    ended.fill(sentences, _Ended.of(live.only(at_limit), length, length_penalty))
+    kept = ended.scores[sentences]
+    # log probabilities only fall, and no length is above its limit: every score that is still to come is at most this
+    bound = live.log_probs[:, 0] / limits**length_penalty
+    greedy = live.log_probs.shape[1] == 1
+    return at_limit | (bound <= kept[:, -1]) | ((kept[:, 0] > NEVER) & greedy)
+
+
+class _Links(NamedTuple):
+    """One step of the search, for the B' of B sentences that were still in it: what leads back along each hypothesis."""
+
+    rows: Tensor  # (B,), where each sentence stands in the tensors below
+    beams: Tensor  # (B', K')
+    symbols: Tensor  # (B', K')
+    weights: Tensor  # (B', K, S), by the hypotheses that were continued
+
+    @classmethod
+    def of(cls, sentences: Tensor, batch_size: int, live: _Beams, weights: Tensor) -> Self:
+        rows = sentences.new_zeros(batch_size)
+        rows[sentences] = torch.arange(len(sentences), device=rows.device)
+        return cls(rows, live.beams, live.symbols, weights)
+
+
+def _collect(ended: _Ended, history: list[_Links], eos_id: int) -> list[list[Found]]:
+    """The hypotheses of each sentence as plain data."""
+    found: list[list[Found]] = [[] for _ in ended.scores]
+    sentences, places = (ended.scores != NEVER).nonzero().unbind(1)
+    if len(sentences) == 0:
+        return found
+    paths = _Ended(*(part[sentences, places] for part in ended))
+    symbols, weights = (part.cpu() for part in _trace(sentences, paths, history))
+    rows = zip(sentences.tolist(), *(part.tolist() for part in paths), strict=True)
+    for row, (sentence, score, log_prob, length, _, last) in enumerate(rows):
+        finished = last == eos_id
+        tokens = tuple(symbols[row, : length - finished].tolist())
+        found[sentence].append(Found(tokens, log_prob, score, finished, weights[row, :length]))
+    return found
+
+
+def _trace(sentences: Tensor, paths: _Ended, history: list[_Links]) -> tuple[Tensor, Tensor]:
+    """Symbols (P, T) and weights (P, T, S) of P hypotheses of these sentences (P,), whose fields are (P,), from last to first."""
+    steps = int(paths.lengths.max())
+    symbols = sentences.new_zeros((len(sentences), steps))
+    weights = history[0].weights.new_zeros((len(sentences), steps, history[0].weights.shape[2]))
+    symbol, beam = paths.symbols.clone(), paths.beams.clone()
+    for step in reversed(range(steps)):
+        path = (paths.lengths > step).nonzero()[:, 0]
+        rows = history[step].rows[sentences[path]]
+        symbols[path, step] = symbol[path]
+        weights[path, step] = history[step].weights[rows, beam[path]]
+        if step > 0:
+            links = history[step - 1]
+            before = links.rows[sentences[path]], beam[path]
+            symbol[path], beam[path] = links.symbols[before], links.beams[before]
+    return symbols, weights

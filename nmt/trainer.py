@@ -1,0 +1,287 @@
+"""The training loop: update, validate, save, stop; and exact continuation from what was saved."""
+
+import dataclasses
+import logging
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+from nmt.checkpoint import Checkpoint, save_checkpoint
+from nmt.config import TrainConfig
+from nmt.data.batches import Batch, Batches
+from nmt.device import autocast, random_states, restore_random_states
+from nmt.errors import NmtError
+from nmt.journal import Journal, Window
+from nmt.metrics import is_better
+from nmt.model.seq2seq import Seq2Seq
+from nmt.optimizer import build_optimizer
+from nmt.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+
+class Interrupted(BaseException):
+    """A signal asked training to end, and the state is saved.
+
+    It derives from BaseException, as KeyboardInterrupt does, since nothing on the way out may swallow it.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+@dataclass
+class Progress:
+    """How far a run has come: plain numbers, saved and restored as they are."""
+
+    step: int = 0
+    seconds: float = 0.0
+    validated_step: int = 0
+    validation_seconds: float = 0.0
+    best: float | None = None
+    best_step: int = 0
+    without_improvement: int = 0
+    tgt_tokens: int = 0
+    finished: str = ""
+
+
+class Trainer:
+    """Trains one model; `run()` is the loop."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        model: Seq2Seq,
+        batches: Batches,
+        validate: Callable[[], Mapping[str, float]],
+        blank: Checkpoint,
+        folder: Path,
+        dtype: torch.dtype,
+    ) -> None:
+        """Set a run up at its first update.
+
+        Args:
+            config: everything that the experiment fixes.
+            model: the network, on its device.
+            batches: the endless stream of training batches, which knows its own position.
+            validate: called with the model in evaluation mode; returns the scores by name, `trainer.metric` among them.
+            blank: a checkpoint with the run's configuration and tokenizers, to be filled in whenever one is saved.
+            folder: where last.pt and best.pt go.
+            dtype: the type of the matrix products, float32, bfloat16 or float16.
+        """
+        self.config, self.model, self.batches, self.validate = config, model, batches, validate
+        self.blank, self.folder, self.dtype = blank, folder, dtype
+        self.device = next(model.parameters()).device
+        self.optimizer = build_optimizer(model.parameters(), config.optimizer)
+        self.scheduler = Scheduler(config.scheduler, config.optimizer.lr)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=dtype == torch.float16)
+        self.progress = Progress()
+        self.scores: dict[str, float] = {}
+        self.kept: list[tuple[float, int]] = []  # score and step of the step-*.pt files, best first
+        self.signal: int | None = None
+        self.validating = False
+        self.window = Window()
+        self.started = time.monotonic()
+
+    def run(self) -> str:
+        """Train until a limit is reached, and say which.
+
+        Raises:
+            Interrupted: SIGINT, SIGTERM or SIGHUP came; last.pt holds the state.
+        """
+        limits = self.config.trainer
+        batches = iter(self.batches)
+        with self._signals(), Journal(self.folder, self.progress.step, limits.max_steps) as journal:
+            try:
+                while True:
+                    if self._validation_due():
+                        self._validate(journal)
+                    if reached := self.limit_reached():
+                        break
+                    self._update([next(batches) for _ in range(self.config.batches.accumulate)])
+                    journal.advance()
+                    if self.progress.step % limits.log_every_steps == 0:
+                        self._report(journal)
+                    if self.progress.step % limits.save_every_steps == 0:
+                        self._save_last()
+                    if self.signal is not None:
+                        raise Interrupted(self.signal)
+                if self.progress.validated_step != self.progress.step:
+                    self._validate(journal)
+            except Interrupted:
+                self._save_last()
+                raise
+        self.progress.finished = reached
+        self._save_last()
+        return reached
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on exactly where `checkpoint`, a last.pt, was written."""
+        training = checkpoint.training
+        self.model.load_state_dict(checkpoint.model)
+        self.optimizer.load_state_dict(training["optimizer"])
+        self.scheduler.load_state_dict(training["scheduler"])
+        self.scaler.load_state_dict(training["scaler"])
+        self.batches.load_state_dict(training["batches"])
+        self.progress = Progress(**training["progress"])
+        self.kept = [(score, step) for score, step in training["kept"]]
+        self.scores = checkpoint.about["scores"]
+        restore_random_states(training["random"])
+
+    def limit_reached(self) -> str:
+        """Which limit ends the training now, or an empty text."""
+        limits, progress = self.config.trainer, self.progress
+        if limits.patience is not None and progress.without_improvement >= limits.patience:
+            return f"trainer.patience={limits.patience}: so many validations without a better {limits.metric}"
+        if limits.max_steps is not None and progress.step >= limits.max_steps:
+            return f"trainer.max_steps={limits.max_steps}"
+        if limits.max_epochs is not None and self.batches.epoch >= limits.max_epochs:
+            return f"trainer.max_epochs={limits.max_epochs}"
+        # The last validation counts too, so its time is kept free.
+        if limits.max_minutes is not None and self._seconds() + progress.validation_seconds >= 60 * limits.max_minutes:
+            return f"trainer.max_minutes={limits.max_minutes:g}"
+        return ""
+
+    def _update(self, batches: list[Batch]) -> None:
+        """One optimizer step on the mean loss per target token of all the batches together."""
+        self.model.train()
+        self.progress.step += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.scheduler.lr(self.progress.step)
+        tokens = sum(batch.tokens for batch in batches)
+        for batch in batches:
+            moved = batch.to(self.device)
+            with autocast(self.device, self.dtype):
+                smoothed, nll = self.model.loss(
+                    moved.src, moved.src_lengths, moved.tgt_in, moved.tgt_out, self.config.trainer.label_smoothing
+                )
+            self.scaler.scale(smoothed / tokens).backward()
+            self.window.add(batch, nll.detach())
+        self.scaler.unscale_(self.optimizer)  # clipping must see the true gradient
+        clip_norm = self.config.optimizer.clip_norm
+        self.window.gradient_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), math.inf if clip_norm is None else clip_norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.progress.tgt_tokens += tokens
+
+    def _validation_due(self) -> bool:
+        step = self.progress.step
+        return step > 0 and step % self.config.trainer.valid_every_steps == 0 and self.progress.validated_step != step
+
+    def _validate(self, journal: Journal) -> None:
+        """Score the model, keep it where it is the best so far, tell the schedule, save."""
+        self._report(journal)
+        began = time.monotonic()
+        scores = self._score()
+        progress, metric = self.progress, self.config.trainer.metric
+        progress.validated_step = progress.step
+        progress.validation_seconds = time.monotonic() - began
+        if scores is not None:
+            self.scores = dict(scores)
+            improved = is_better(metric, scores[metric], progress.best)
+            progress.without_improvement = 0 if improved else progress.without_improvement + 1
+            if improved:
+                progress.best, progress.best_step = scores[metric], progress.step
+            journal.validation(progress.step, scores, improved, self._seconds())
+            if self.scheduler.validated(improved):
+                log.info("no better %s for a while: learning rate cut to %.3g", metric, self.scheduler.lr(progress.step + 1))
+            self._keep(scores[metric], improved)
+        self._save_last()
+        self.window = Window()  # the time of a validation is not training speed
+
+    def _score(self) -> Mapping[str, float] | None:
+        """The validation scores; None where validation itself failed, which is an error in the log and a gap in the records."""
+        self.model.eval()
+        try:
+            self.validating = True
+            if self.signal is not None:
+                raise Interrupted(self.signal)
+            return self.validate()
+        except NmtError:
+            raise
+        except Exception:
+            log.exception("the validation after update %d failed; training goes on without its scores", self.progress.step)
+            return None
+        finally:
+            self.validating = False
+
+    def _report(self, journal: Journal) -> None:
+        """Record the means since the last report: the only place where an update waits for the device."""
+        if self.window.tokens:
+            values = self.window.means() | {"lr": self.scheduler.lr(self.progress.step), "epoch": self.batches.epoch}
+            journal.scalars(self.progress.step, values)
+            self.window = Window()
+
+    def _keep(self, score: float, improved: bool) -> None:
+        """Write best.pt and the trainer.keep best step-*.pt; remove those that fell out."""
+        step, keep = self.progress.step, self.config.trainer.keep
+        if improved:
+            self._save(self.folder / "best.pt")
+        ranked = [(score, step)]
+        for kept in self.kept:  # an equal score keeps its place: the earlier model needed less training
+            place = next((i for i, one in enumerate(ranked) if is_better(self.config.trainer.metric, kept[0], one[0])), len(ranked))
+            ranked.insert(place, kept)
+        self.kept = ranked[:keep]
+        if (score, step) in self.kept:
+            self._save(self.folder / f"step-{step}.pt")
+        for _, dropped in ranked[keep:]:
+            (self.folder / f"step-{dropped}.pt").unlink(missing_ok=True)
+
+    def _save_last(self) -> None:
+        """Write last.pt, with all that an exact continuation needs."""
+        self._save(
+            self.folder / "last.pt",
+            {
+                "optimizer": self.optimizer.state_dict(),
+                "scheduler": self.scheduler.state_dict(),
+                "scaler": self.scaler.state_dict(),
+                "batches": self.batches.state_dict(),
+                "progress": dataclasses.asdict(self.progress) | {"seconds": self._seconds()},
+                "kept": [list(kept) for kept in self.kept],
+                "random": random_states(),
+            },
+        )
+
+    def _save(self, path: Path, training: dict[str, object] | None = None) -> None:
+        about = {
+            "step": self.progress.step,
+            "epoch": self.batches.epoch,
+            "tgt_tokens": self.progress.tgt_tokens,
+            "seconds": self._seconds(),
+            "scores": self.scores,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        }
+        filled = dataclasses.replace(
+            self.blank, model=self.model.state_dict(), about=self.blank.about | about, training=training or {}
+        )
+        save_checkpoint(path, filled)
+
+    def _seconds(self) -> float:
+        """Time spent on this run, validation included, summed over its continuations."""
+        return self.progress.seconds + time.monotonic() - self.started
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """End cleanly on Ctrl-C, SIGTERM and a closed terminal: after the update at hand, or at once within a validation."""
+
+        def note(number: int, _: FrameType | None) -> None:
+            self.signal = number
+            if self.validating:
+                raise Interrupted(number)
+
+        numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        before = {number: signal.signal(number, note) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

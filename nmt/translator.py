@@ -1,0 +1,257 @@
+"""Lines of text to translations: subwords, batches by length, beam search, and the order of the input restored."""
+
+import dataclasses
+import logging
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from nmt.checkpoint import Checkpoint, load_checkpoint
+from nmt.config import DecodeConfig
+from nmt.data.batches import make_batch
+from nmt.data.segments import split_line
+from nmt.device import autocast, pick_device, pick_dtype
+from nmt.errors import CheckpointError
+from nmt.language import word_separator
+from nmt.model.seq2seq import Seq2Seq
+from nmt.schema import load
+from nmt.search import Found, beam_search
+from nmt.tokenizer import Tokenizer
+
+log = logging.getLogger(__name__)
+
+CHUNK_BATCHES = 16  # how many batches of lines are read at once and sorted by length
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the model saw and wrote at once: a line, or a part of one that was too long.
+
+    Attributes:
+        src_pieces, tgt_pieces: S − 1 and T pieces, without end symbols.
+        weights: (T or T + 1, S) float32, a row for each target piece and for the end symbol of a finished translation, a column for
+            each source piece and for the end symbol.
+    """
+
+    src_pieces: tuple[str, ...]
+    tgt_pieces: tuple[str, ...]
+    weights: Tensor
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The translation of one line; of a blank line it is empty, with log_prob 0 and no parts.
+
+    Attributes:
+        text: without "\\n" and "\\r".
+        score: log_prob / length ** length_penalty; the mean over the parts of a line that was too long.
+        log_prob: natural logarithm of its probability, summed over the parts.
+        finished: False where the length limit cut it off.
+        parts: one but for blank lines (none) and lines that were too long (several).
+        nbest: the best texts, this one first, and their scores; no text twice.
+    """
+
+    text: str
+    score: float
+    log_prob: float
+    finished: bool
+    parts: tuple[Part, ...]
+    nbest: tuple[tuple[str, float], ...]
+
+    @property
+    def tokens(self) -> list[str]:
+        """The target pieces of all parts."""
+        return [piece for part in self.parts for piece in part.tgt_pieces]
+
+    @property
+    def alignment(self) -> list[tuple[int, int]]:
+        """(target index, source index) over the pieces of all parts: where each target piece looked most, if not at the end symbol."""
+        pairs, src_start, tgt_start = [], 0, 0
+        for part in self.parts:
+            peaks = part.weights.argmax(1).tolist()[: len(part.tgt_pieces)]
+            pairs += [(tgt_start + tgt, src_start + src) for tgt, src in enumerate(peaks) ]
+            src_start, tgt_start = src_start + len(part.src_pieces), tgt_start + len(part.tgt_pieces)
+        return pairs
+
+
+BLANK = Translation("", 0.0, 0.0, True, (), ())
+
+
+def to_json(translation: Translation) -> dict[str, Any]:
+    """A translation as plain data for a JSON line."""
+    return {
+        "text": translation.text,
+        "score": translation.score,
+        "tokens": translation.tokens,
+        "alignment": [list(pair) for pair in translation.alignment],
+        "nbest": [{"text": text, "score": score} for text, score in translation.nbest],
+    }
+
+
+class Translator:
+    """Translates lines with one model. Neither texts nor their order depend on how lines are batched."""
+
+    def __init__(
+        self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, decode: DecodeConfig, tgt_lang: str, device: torch.device
+    ) -> None:
+        """Take a model, which may be one in training: it is left in the mode that it is in.
+
+        Args:
+            decode: beam, limits, batch size and precision.
+            tgt_lang: code of the target language; it says how the parts of a line that was too long are joined.
+            device: where to compute; the model is moved there.
+        """
+        self.model = model.to(device)
+        self.src_tokenizer = src_tokenizer
+        self.tgt_tokenizer = tgt_tokenizer
+        self.decode = decode
+        self.tgt_lang = tgt_lang
+        self.device = device
+        self.dtype = pick_dtype(decode.precision, device)
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, device: torch.device, decode: DecodeConfig) -> Self:
+        """A translator with the model of a checkpoint."""
+        config, src, tgt = checkpoint.config, checkpoint.src_tokenizer, checkpoint.tgt_tokenizer
+        model = Seq2Seq(config.model, src.vocab_size, tgt.vocab_size, src.pad_id, tgt.pad_id)
+        model.load_state_dict(checkpoint.model)
+        return cls(model.eval(), src, tgt, decode, config.data.tgt_lang, device)
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto", **decode: Any) -> Self:
+        """A translator from a checkpoint file.
+
+        Args:
+            path: a checkpoint, such as runs/first/best.pt; it may come from another kind of device.
+            device: "cpu", "cuda", or "auto" for a GPU where there is one.
+            decode: settings of DecodeConfig in place of the checkpoint's, such as beam_size=1.
+
+        Raises:
+            CheckpointError: the file is missing, damaged, or no checkpoint.
+            ConfigError: a setting does not exist or is out of range, or there is no such device.
+        """
+        checkpoint = load_checkpoint(path)
+        settings = load(DecodeConfig, dataclasses.asdict(checkpoint.config.decode) | decode, "decode.")
+        return cls.of(checkpoint, pick_device(device), settings)
+
+    def translate(self, lines: Iterable[str]) -> list[str]:
+        """The text of the best translation of each line, in order, one for each; a blank line gives an empty text."""
+        return [translation.text for translation in self.hypotheses(lines)]
+
+    def hypotheses(self, lines: Iterable[str], nbest: int = 1) -> Iterator[Translation]:
+        """Yield the translation of each line, in order; lines are read as they are needed, in chunks.
+
+        A line of more than decode.max_source_pieces pieces is cut into parts at sentence ends, else at spaces, else anywhere; their
+        translations are joined, and a warning is logged. The end of a line ("\\n", "\\r\\n") is no part of it.
+
+        Args:
+            lines: any number of them.
+            nbest: how many texts to give for each line, at most decode.beam_size; fewer are found where translations are short.
+
+        Raises:
+            ConfigError: nbest is larger than the beam.
+            CheckpointError: the probabilities of the model are no numbers.
+        """
+        if isinstance(lines, str):
+            raise TypeError("a list of lines is expected, not one string")
+        waiting = enumerate(lines, start=1)
+        size = self.decode.batch_size
+        while chunk := list(islice(waiting, size)):
+            yield from self._translate_chunk(chunk, nbest)
+            size = min(2 * size, CHUNK_BATCHES * self.decode.batch_size)  # the first ones come soon
+
+    def _translate_chunk(self, numbered_lines: Sequence[tuple[int, str]], nbest: int) -> Iterator[Translation]:
+        parts = self._parts(numbered_lines)
+        found = iter(self._search([ids for line in parts for ids in line], nbest))
+        for line in parts:
+            yield self._join(line, list(islice(found, len(line))), nbest)
+
+    def _parts(self, numbered_lines: Sequence[tuple[int, str]]) -> list[list[list[int]]]:
+        """Source ids of each line: none where it is blank, several where it is too long."""
+        limit = self.decode.max_source_pieces
+        texts = [line.rstrip("\r\n").replace("\n", " ") for _, line in numbered_lines]
+        every = self.src_tokenizer.encode(["" if text.isspace() else text for text in texts])
+        parts = [[ids] if ids else [] for ids in every]
+        for row, ids in enumerate(every):
+            if len(ids) > limit:
+                parts[row] = split_line(texts[row], self.src_tokenizer, limit)
+                where = f"line {numbered_lines[row][0]} has {len(ids):,} pieces, more than decode.max_source_pieces={limit}"
+                log.warning("%s: translated in %d parts", where, len(parts[row]))
+        return parts
+
+    def _search(self, sources: Sequence[list[int]], nbest: int) -> list[list[Found]]:
+        """Hypotheses of each source, batched by length: unfinished ones only where no other is found, weights only of the best."""
+        found: list[list[Found]] = [[] for _ in sources]
+        order = sorted(range(len(sources)), key=lambda row: len(sources[row]))
+        for start in range(0, len(order), self.decode.batch_size):
+            rows = order[start : start + self.decode.batch_size]
+            for row, hypotheses in zip(rows, self._search_batch([sources[row] for row in rows], nbest), strict=True):
+                best, *others = [one for one in hypotheses if one.finished] or hypotheses
+                real = best.weights[:, : len(sources[row]) + 1].clone()
+                found[row] = [dataclasses.replace(best, weights=real), *(dataclasses.replace(one, weights=real[:0]) for one in others)]
+        return found
+
+    @torch.inference_mode()
+    def _search_batch(self, sources: Sequence[list[int]], nbest: int) -> list[list[Found]]:
+        batch = make_batch(sources, [()] * len(sources), self.src_tokenizer, self.tgt_tokenizer).to(self.device)
+        pieces = batch.src_lengths - 1
+        with _evaluating(self.model), autocast(self.device, self.dtype):
+            found = beam_search(
+                self.model.step,
+                self.model.start(batch.src, batch.src_lengths),
+                batch_size=len(sources),
+                max_lengths=(pieces * self.decode.max_length_ratio).ceil().long() + self.decode.max_length_extra + 1,
+                bos_id=self.tgt_tokenizer.bos_id,
+                eos_id=self.tgt_tokenizer.eos_id,
+                forbidden_ids=self.tgt_tokenizer.forbidden_ids,
+                beam_size=self.decode.beam_size,
+                length_penalty=self.decode.length_penalty,
+                nbest=nbest,
+            )
+        if any(math.isnan(one.score) for hypotheses in found for one in hypotheses):
+            raise CheckpointError("the model's probabilities are no numbers (NaN): training has diverged; use an earlier checkpoint")
+        return found
+
+    def _join(self, sources: Sequence[list[int]], found: Sequence[list[Found]], nbest: int) -> Translation:
+        """The translation of a line from the hypotheses of its parts, each list of which is not empty."""
+        if not sources:
+            return BLANK
+        ranked = [[hypotheses[min(rank, len(hypotheses) - 1)] for hypotheses in found] for rank in range(nbest)]
+        texts: dict[str, float] = {}
+        for parts in ranked:
+            texts.setdefault(self._text(parts), sum(part.score for part in parts) / len(parts))
+        best = ranked[0]
+        text, score = next(iter(texts.items()))
+        return Translation(
+            text=text,
+            score=score,
+            log_prob=sum(part.log_prob for part in best),
+            finished=all(part.finished for part in best),
+            parts=tuple(map(self._part, sources, best)),
+            nbest=tuple(texts.items()),
+        )
+
+    def _text(self, parts: Sequence[Found]) -> str:
+        texts = self.tgt_tokenizer.decode([part.tokens for part in parts])
+        return texts[0] if len(texts) == 1 else word_separator(self.tgt_lang).join(filter(None, (text.strip() for text in texts)))
+
+    def _part(self, source: Sequence[int], found: Found) -> Part:
+        return Part(tuple(self.src_tokenizer.pieces(source)), tuple(self.tgt_tokenizer.pieces(found.tokens)), found.weights)
+
+
+@contextmanager
+def _evaluating(model: Seq2Seq) -> Iterator[None]:
+    """The model without dropout, and afterwards as it was."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

@@ -1,0 +1,83 @@
+"""How good a model is on text pairs: perplexity under teacher forcing, and BLEU of real decoding by the code that `evaluate` uses."""
+
+import logging
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from nmt.data.batches import Batch, make_batch
+from nmt.device import autocast
+from nmt.evaluate import evaluate
+from nmt.metrics import distinct_ratio, looping_share
+from nmt.model.seq2seq import Seq2Seq
+from nmt.tokenizer import Tokenizer
+from nmt.translator import Translator
+
+log = logging.getLogger(__name__)
+
+
+class Validator:
+    """Scores a model that is being trained on the validation pairs; calling it returns the scores by name."""
+
+    def __init__(self, translator: Translator, pairs: Sequence[tuple[str, str]], max_tokens: int, dtype: torch.dtype, samples: int) -> None:
+        """Encode the pairs once.
+
+        Args:
+            translator: translates with the model in training, and with the beam that validation shall use.
+            pairs: source and reference lines.
+            max_tokens: positions in a batch for the loss.
+            dtype: the type of the matrix products.
+            samples: how many translations to show.
+        """
+        self.translator, self.pairs, self.dtype, self.samples = translator, pairs, dtype, samples
+        self.batches = list(batch_pairs(pairs, translator.src_tokenizer, translator.tgt_tokenizer, max_tokens))
+
+    def __call__(self) -> dict[str, float]:
+        """Loss (nats a target token), perplexity, BLEU, chrF, length ratio, shares of distinct and of looping translations."""
+        sources, references = zip(*self.pairs, strict=True)
+        loss = mean_loss(self.translator.model, self.batches, self.dtype)
+        hypotheses = self.translator.translate(sources)
+        report = evaluate(hypotheses, references, self.translator.tgt_lang, ter=False)
+        for number in range(min(self.samples, len(self.pairs))):
+            log.info("  source      %s\n  reference   %s\n  hypothesis  %s", sources[number], references[number], hypotheses[number])
+        scores = {
+            "loss": loss,
+            "perplexity": math.exp(min(loss, 100.0)),
+            "bleu": report.bleu,
+            "chrf": report.chrf,
+            "length_ratio": report.length_ratio,
+            "distinct": distinct_ratio(hypotheses),
+            "looping": looping_share(hypotheses),
+        }
+        if len(self.pairs) >= 20 and scores["distinct"] < 0.1:
+            log.warning("fewer than one in ten translations differ: the decoder may be ignoring the source (is optimizer.lr too high?)")
+        return scores
+
+
+def batch_pairs(
+    pairs: Sequence[tuple[str, str]], src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, max_tokens: int
+) -> Iterator[Batch]:
+    """Batches of text pairs in order of length, each of at most max_tokens positions or of one pair."""
+    ids = zip(src_tokenizer.encode([src for src, _ in pairs]), tgt_tokenizer.encode([tgt for _, tgt in pairs]), strict=True)
+    waiting: list[tuple[list[int], list[int]]] = []
+    for pair in sorted(ids, key=lambda pair: max(len(pair[0]), len(pair[1]))):
+        if waiting and (len(waiting) + 1) * (max(len(pair[0]), len(pair[1])) + 1) > max_tokens:
+            yield make_batch([src for src, _ in waiting], [tgt for _, tgt in waiting], src_tokenizer, tgt_tokenizer)
+            waiting = []
+        waiting.append(pair)
+    if waiting:
+        yield make_batch([src for src, _ in waiting], [tgt for _, tgt in waiting], src_tokenizer, tgt_tokenizer)
+
+
+@torch.no_grad()
+def mean_loss(model: Seq2Seq, batches: Sequence[Batch], dtype: torch.dtype) -> float:
+    """Negative log-likelihood in nats a target token, end symbols included, without label smoothing."""
+    device = next(model.parameters()).device
+    total = torch.zeros((), device=device)
+    for batch in batches:
+        moved = batch.to(device)
+        with autocast(device, dtype):
+            _, nll = model.loss(moved.src, moved.src_lengths, moved.tgt_in, moved.tgt_out, 0.0)
+        total += nll
+    return float(total) / sum(batch.tokens for batch in batches)

@@ -1,0 +1,97 @@
+"""What several test files share: a small parallel corpus, composed configurations, tokenizers and a model."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from nmt.config import TrainConfig, config_dir
+from nmt.schema import load
+
+NOUNS = {"dog": "Hund", "cat": "Kater", "man": "Mann", "bird": "Vogel", "tree": "Baum", "boy": "Junge", "car": "Wagen", "fish": "Fisch"}
+VERBS = {"sees": "sieht", "hears": "hört", "finds": "findet", "likes": "mag"}
+ADJECTIVES = {"big": "großen", "small": "kleinen", "old": "alten", "young": "jungen", "red": "roten"}
+
+
+def sentences(count: int, seed: int) -> list[tuple[str, str]]:
+    """Pairs such as "the dog sees the big cat ." and their German, the same for the same seed."""
+    chance = random.Random(seed)
+    pairs = []
+    for _ in range(count):
+        (subject, subjekt), (verb, verbum), (adjective, adjektiv), (noun, nomen) = (
+            chance.choice(sorted(words.items())) for words in (NOUNS, VERBS, ADJECTIVES, NOUNS)
+        )
+        pairs.append((f"The {subject} {verb} the {adjective} {noun}.", f"Der {subjekt} {verbum} den {adjektiv} {nomen}."))
+    return pairs
+
+
+def write_pairs(prefix: Path, pairs: list[tuple[str, str]]) -> str:
+    """Write PREFIX.en and PREFIX.de; returns the prefix as text."""
+    for side, lang in enumerate(("en", "de")):
+        Path(f"{prefix}.{lang}").write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8", newline="\n")
+    return str(prefix)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train (200 pairs), valid (20) and test (20), in English and German."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for name, count, seed in (("train", 200, 1), ("valid", 20, 2), ("test", 20, 3)):
+        write_pairs(folder / name, sentences(count, seed))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def settings(corpus: Path) -> list[str]:
+    """The overrides of a training that takes a second: the real configuration tree, made small."""
+    return [
+        "data=files",
+        "data.name=tiny",
+        "data.src_lang=en",
+        "data.tgt_lang=de",
+        *(f"data.{split}=[{corpus / split}]" for split in ("train", "valid", "test")),
+        "filter.drop_duplicates=false",
+        "tokenizer.vocab_size=340",
+        "model=tiny",
+        "model.embedding_size=16",
+        "model.encoder_size=16",
+        "model.decoder_size=32",
+        "model.attention_size=16",
+        "model.readout_size=16",
+        "model.init_scale=0.3",
+        "batches.max_tokens=200",
+        "trainer.max_epochs=null",
+        "trainer.max_steps=12",
+        "trainer.valid_every_steps=6",
+        "trainer.save_every_steps=3",
+        "trainer.log_every_steps=2",
+        "run.device=cpu",
+        "run.name=test",
+        "precision=fp32",
+    ]
+
+
+Composer = Callable[..., TrainConfig]
+
+
+@pytest.fixture
+def composed(settings: list[str], tmp_path: Path) -> Composer:
+    """Compose the real configuration tree with the small settings, further ones on top, and every folder under tmp_path."""
+
+    def build(*overrides: str) -> TrainConfig:
+        folders = [f"data.folder={tmp_path / 'data'}", f"run.folder={tmp_path / 'runs'}"]
+        with initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+            values = OmegaConf.to_container(compose("train", [*settings, *folders, *overrides]), resolve=True)
+        return load(TrainConfig, values)
+
+    return build
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Small tensors are fastest on one thread, and sums are then the same on every machine."""
+    torch.set_num_threads(1)

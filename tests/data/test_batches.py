@@ -1,0 +1,191 @@
+"""Batches: within the budget, every pair once an epoch, the same order for the same seed, and resumable at every place."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from nmt.config import BatchesConfig, TokenizerConfig
+from nmt.data.batches import Batch, Batches, make_batch, plan_epoch
+from nmt.tokenizer import Tokenizer, train_tokenizers
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Pairs in memory: pair i is i repeated, so that a row tells which pair it is."""
+
+    src_lengths: NDArray[np.int32]
+    tgt_lengths: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.src_lengths)
+
+    def src(self, index: int) -> list[int]:
+        return [10 + int(index)] * int(self.src_lengths[index])
+
+    def tgt(self, index: int) -> list[int]:
+        return [11 + int(index)] * int(self.tgt_lengths[index])
+
+
+def lists(lengths: list[tuple[int, int]]) -> Lists:
+    return Lists(np.array([src for src, _ in lengths], np.int32), np.array([tgt for _, tgt in lengths], np.int32))
+
+
+def captions(count: int) -> Lists:
+    """Lengths as in image captions: mean 13, standard deviation 4, target length within a few tokens of the source."""
+    rng = np.random.default_rng(1)
+    src = np.clip(rng.normal(13, 4, count), 3, 40)
+    return Lists(src.astype(np.int32), np.clip(src * rng.normal(1, 0.12, count), 3, 40).astype(np.int32))
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    config = TokenizerConfig("bpe", joint=True, vocab_size=270, character_coverage=1.0, byte_fallback=True, sample_lines=9, seed=1)
+    return train_tokenizers(["dog cat"], ["Hund"], config)[0]
+
+
+def batches(pairs: Lists, tokenizer: Tokenizer, max_tokens: int = 64, seed: int = 7) -> Batches:
+    return Batches(pairs, tokenizer, tokenizer, BatchesConfig(max_tokens=max_tokens, accumulate=1), seed)
+
+
+def same(first: Batch, second: Batch) -> bool:
+    names = ("src", "src_lengths", "tgt_in", "tgt_out", "tgt_lengths")
+    return first.pairs == second.pairs and all(torch.equal(getattr(first, name), getattr(second, name)) for name in names)
+
+
+def test_make_batch_adds_special_ids_and_padding(tokenizer: Tokenizer) -> None:
+    pad, bos, eos = tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id
+    batch = make_batch([[10, 11], [12]], [[20], np.array([21, 22, 23], np.uint16)], tokenizer, tokenizer, pairs=(4, 9))
+    assert batch.src.tolist() == [[10, 11, eos], [12, eos, pad]]
+    assert batch.src_lengths.tolist() == [3, 2]
+    assert batch.tgt_in.tolist() == [[bos, 20, pad, pad], [bos, 21, 22, 23]]
+    assert batch.tgt_out.tolist() == [[20, eos, pad, pad], [21, 22, 23, eos]]
+    assert batch.tgt_lengths.tolist() == [2, 4]
+    assert (batch.src_tokens, batch.tokens, batch.pairs) == (5, 6, (4, 9))
+    assert batch.padding_share == pytest.approx(3 / 14)
+    assert {getattr(batch, name).dtype for name in ("src", "src_lengths", "tgt_in", "tgt_out", "tgt_lengths")} == {torch.int64}
+
+
+def test_a_batch_moves_whole(tokenizer: Tokenizer) -> None:
+    batch = make_batch([[10]], [[20]], tokenizer, tokenizer)
+    moved = batch.to(torch.device("meta"))
+    assert {getattr(moved, name).device.type for name in ("src", "src_lengths", "tgt_in", "tgt_out", "tgt_lengths")} == {"meta"}
+    assert moved.tokens == batch.tokens == 2
+
+
+@given(LENGTHS, st.integers(1, 80), st.integers(0, 3), st.integers(0, 3), st.integers(1, 70))
+@settings(deadline=None, max_examples=150)
+def test_every_pair_once_and_within_the_budget(lengths: list[tuple[int, int]], max_tokens: int, seed: int, epoch: int, pool: int) -> None:
+    pairs = lists(lengths)
+    plan = plan_epoch(pairs.src_lengths, pairs.tgt_lengths, max_tokens, seed, epoch, pool)
+    assert sorted(np.concatenate(plan).tolist()) == list(range(len(pairs)))
+    for chosen in plan:
+        widest = max(int(pairs.src_lengths[chosen].max()), int(pairs.tgt_lengths[chosen].max())) + 1
+        assert len(chosen) * widest <= max_tokens or len(chosen) == 1
+
+
+@given(LENGTHS, st.integers(1, 80))
+@settings(deadline=None, max_examples=50)
+def test_batches_are_as_large_as_the_budget_allows(lengths: list[tuple[int, int]], max_tokens: int) -> None:
+    """The cut is that of a plain loop that adds pairs, in sorted order, until the next one would not fit."""
+    pairs = lists(lengths)
+    plan = plan_epoch(pairs.src_lengths, pairs.tgt_lengths, max_tokens, seed=1, epoch=0)
+    order = sorted((pair for chosen in plan for pair in chosen), key=lambda i: (pairs.tgt_lengths[i], pairs.src_lengths[i]))
+    sizes: list[int] = []
+    widest = 0
+    for pair in order:
+        width = int(max(pairs.src_lengths[pair], pairs.tgt_lengths[pair])) + 1
+        if sizes and (sizes[-1] + 1) * max(widest, width) <= max_tokens:
+            sizes[-1], widest = sizes[-1] + 1, max(widest, width)
+        else:
+            sizes, widest = [*sizes, 1], width
+    assert sorted(len(chosen) for chosen in plan) == sorted(sizes)
+
+
+def test_rows_are_the_pairs_that_the_batch_names(tokenizer: Tokenizer) -> None:
+    pairs = captions(100)
+    stream = batches(pairs, tokenizer)
+    while stream.epoch == 0:
+        batch = next(stream)
+        for row, pair in enumerate(batch.pairs):
+            src, tgt = batch.src[row, : batch.src_lengths[row]].tolist(), batch.tgt_out[row, : batch.tgt_lengths[row]].tolist()
+            assert src == [*pairs.src(pair), tokenizer.eos_id]
+            assert tgt == [*pairs.tgt(pair), tokenizer.eos_id]
+
+
+def test_order_depends_on_seed_and_epoch_alone(tokenizer: Tokenizer) -> None:
+    pairs = captions(300)
+
+    def epochs(seed: int) -> list[list[tuple[int, ...]]]:
+        stream, seen = batches(pairs, tokenizer, seed=seed), [[], [], []]
+        while stream.epoch < 3:
+            seen[stream.epoch].append(next(stream).pairs)
+        return seen
+
+    first = epochs(7)
+    assert first == epochs(7)
+    assert first != epochs(8)
+    assert first[0] != first[1] != first[2]
+    assert all(sorted(i for chosen in epoch for i in chosen) == list(range(300)) for epoch in first)
+
+
+def test_neighbouring_batches_differ_in_length(tokenizer: Tokenizer) -> None:
+    stream = batches(captions(2000), tokenizer, max_tokens=200)
+    widths = [next(stream).src.shape[1] for _ in range(100)]
+    rising = sum(left <= right for left, right in itertools.pairwise(widths))
+    assert 25 < rising < 85
+
+
+@pytest.mark.parametrize("taken", [0, 1, 7, 30, 31, 45])
+def test_resume_at_every_place(tokenizer: Tokenizer, taken: int) -> None:
+    pairs = captions(150)
+    stream = batches(pairs, tokenizer)
+    for _ in range(taken):
+        next(stream)
+    state = stream.state_dict()
+    assert all(type(value) is int for value in state.values())
+    resumed = batches(pairs, tokenizer)
+    resumed.load_state_dict(state)
+    assert resumed.epoch == stream.epoch
+    for _ in range(60):
+        assert same(next(resumed), next(stream))
+        assert resumed.state_dict() == stream.state_dict()
+
+
+def test_resume_goes_back_too(tokenizer: Tokenizer) -> None:
+    stream = batches(captions(60), tokenizer)
+    state = stream.state_dict()
+    first = next(stream)
+    while stream.epoch < 2:
+        next(stream)
+    stream.load_state_dict(state)
+    assert same(next(stream), first)
+
+
+def test_a_place_beyond_the_epoch_is_the_next_epoch(tokenizer: Tokenizer) -> None:
+    stream = batches(captions(60), tokenizer)
+    stream.load_state_dict({"epoch": 3, "position": 10_000})
+    next(stream)
+    assert stream.state_dict() == {"epoch": 4, "position": 1}
+
+
+def test_epoch_is_that_of_the_next_batch(tokenizer: Tokenizer) -> None:
+    stream = batches(lists([(3, 3)]), tokenizer)
+    assert [(stream.epoch, next(stream).pairs) for _ in range(3)] == [(0, (0,)), (1, (0,)), (2, (0,))]
+    assert iter(stream) is stream
+
+
+def test_little_padding(tokenizer: Tokenizer) -> None:
+    stream, real, positions = batches(captions(20_000), tokenizer, max_tokens=1024), 0, 0
+    while stream.epoch == 0:
+        batch = next(stream)
+        real += batch.src_tokens + batch.tokens
+        positions += batch.src.numel() + batch.tgt_out.numel()
+    assert 1 - real / positions < 0.05

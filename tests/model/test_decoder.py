@@ -1,0 +1,86 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nmt.config import ModelConfig
+from nmt.model.attention import Memory
+from nmt.model.decoder import Decoder
+
+B, K, S = 3, 2, 5
+
+
+def make(config: ModelConfig) -> Decoder:
+    torch.manual_seed(3)
+    decoder = Decoder(13, 0, config).double()
+    for parameter in decoder.parameters():
+        nn.init.uniform_(parameter, -1, 1)
+    return decoder
+
+
+def inputs(decoder: Decoder, config: ModelConfig) -> tuple[Tensor, Tensor, Memory]:
+    torch.manual_seed(4)
+    mask = torch.arange(S) < torch.tensor([5, 3, 1])[:, None]
+    annotations = torch.randn(B, S, 2 * config.encoder_size, dtype=torch.double)
+    embedded, state = torch.randn(B, K, config.embedding_size).double(), torch.randn(B, K, config.decoder_size).double()
+    return embedded, state, decoder.attention.memory(annotations, mask)
+
+
+def test_attention_looks_from_the_previous_state(config: Callable[..., ModelConfig]) -> None:
+    """c_i comes from s_{i−1} and goes into s_i; looking from s_i is another model."""
+    decoder = make(config())
+    embedded, state, memory = inputs(decoder, config())
+    next_state, context, weights = decoder.step(embedded, state, memory)
+    for got, want in zip((context, weights), decoder.attention(state, memory), strict=True):
+        torch.testing.assert_close(got, want)
+    assert not torch.allclose(weights, decoder.attention(next_state, memory)[1], atol=1e-3)
+
+
+def test_state_is_that_of_a_gru_cell_fed_embedding_and_context(config: Callable[..., ModelConfig]) -> None:
+    sizes = config()
+    decoder = make(sizes)
+    cell = nn.GRUCell(sizes.embedding_size + 2 * sizes.encoder_size, sizes.decoder_size).double()
+    cell.weight_ih.data = torch.cat((decoder.gates_embedding.weight, decoder.gates_context.weight), 1).data
+    cell.bias_ih.data, cell.bias_hh.data = decoder.gates_embedding.bias.data, decoder.gates_state.bias.data
+    cell.weight_hh.data = decoder.gates_state.weight.data
+    embedded, state, memory = inputs(decoder, sizes)
+    next_state, context, _ = decoder.step(embedded, state, memory)
+    expected = cell(torch.cat((embedded, context), -1).flatten(0, 1), state.flatten(0, 1))
+    torch.testing.assert_close(next_state, expected.view_as(next_state))
+
+
+def test_hypotheses_do_not_see_each_other(config: Callable[..., ModelConfig]) -> None:
+    decoder = make(config())
+    embedded, state, memory = inputs(decoder, config())
+    together = decoder.step(embedded, state, memory)
+    for k in range(K):
+        alone = decoder.step(embedded[:, k : k + 1], state[:, k : k + 1], memory)
+        for one, all_ in zip(alone, together, strict=True):
+            torch.testing.assert_close(one, all_[:, k : k + 1])
+
+
+@pytest.mark.parametrize("kind", ["maxout", "tanh"])
+def test_readout(config: Callable[..., ModelConfig], kind: str) -> None:
+    sizes = config(readout=kind)
+    decoder = make(sizes)
+    embedded, state, memory = inputs(decoder, sizes)
+    _, context, _ = decoder.step(embedded, state, memory)
+    weight = torch.cat([part.weight for part in (decoder.readout_state, decoder.readout_embedding, decoder.readout_context)], 1)
+    sums = torch.cat((state, embedded, context), -1) @ weight.t() + decoder.readout_state.bias
+    size = sizes.readout_size
+    expected = torch.tanh(sums) if kind == "tanh" else torch.stack([sums[..., [j, j + size]].amax(-1) for j in range(size)], -1)
+    readout = decoder.readout(state, embedded, context)
+    assert readout.shape == (B, K, size)
+    torch.testing.assert_close(readout, expected)
+
+
+def test_dropout_only_in_training(config: Callable[..., ModelConfig]) -> None:
+    decoder = make(config(dropout=0.5))
+    embedded, state, memory = inputs(decoder, config())
+    tokens, context = torch.arange(8), decoder.step(embedded, state, memory)[1]
+    assert not torch.equal(decoder.embed(tokens), decoder.embed(tokens))
+    assert not torch.equal(decoder.readout(state, embedded, context), decoder.readout(state, embedded, context))
+    decoder.eval()
+    assert torch.equal(decoder.embed(tokens), decoder.embedding.weight[:8])
+    assert torch.equal(decoder.readout(state, embedded, context), decoder.readout(state, embedded, context))

@@ -1,0 +1,104 @@
+"""Checkpoints: what goes in comes out; what is damaged, foreign or malicious is refused in one line."""
+
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import sentences
+
+from nmt.checkpoint import Checkpoint, digest, load_checkpoint, save_checkpoint
+from nmt.config import TrainConfig
+from nmt.errors import CheckpointError, DataError
+from nmt.tokenizer import train_tokenizers
+
+
+@pytest.fixture
+def checkpoint(composed: Callable[..., TrainConfig]) -> Checkpoint:
+    config = composed()
+    tokenizer, _ = train_tokenizers(*zip(*sentences(200, 1), strict=True), config.tokenizer)
+    model = {"weight": torch.arange(6.0).view(2, 3), "half": torch.ones(3, dtype=torch.bfloat16), "number": torch.tensor(3)}
+    training = {"step": 3, "names": ["a", None, True], "nested": {0: (0.9, 0.98)}, "empty": torch.zeros(0)}
+    return Checkpoint(config, tokenizer, tokenizer, model, {"step": 3}, training)
+
+
+def test_everything_comes_back(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "a.pt", checkpoint)
+    back = load_checkpoint(tmp_path / "a.pt")
+    assert back.config == checkpoint.config and back.about == checkpoint.about
+    assert back.src_tokenizer.model == checkpoint.src_tokenizer.model
+    assert back.model.keys() == checkpoint.model.keys()
+    assert all(torch.equal(back.model[name], tensor) and back.model[name].dtype == tensor.dtype for name, tensor in checkpoint.model.items())
+    assert digest(back.training) == digest(checkpoint.training)
+
+
+def test_plain_torch_opens_it(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "a.pt", checkpoint)
+    content = torch.load(tmp_path / "a.pt", weights_only=True)
+    assert content["src_tokenizer"].dtype == torch.uint8
+    assert content["config"]["model"]["encoder_size"] == 16
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, 5000, -1])
+def test_a_cut_file_is_refused(checkpoint: Checkpoint, tmp_path: Path, cut: int) -> None:
+    save_checkpoint(tmp_path / "a.pt", checkpoint)
+    whole = (tmp_path / "a.pt").read_bytes()
+    (tmp_path / "a.pt").write_bytes(whole[:cut])
+    with pytest.raises(CheckpointError, match=r"a\.pt"):
+        load_checkpoint(tmp_path / "a.pt")
+
+
+def test_flipped_bytes_are_found_wherever_they_are(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    save_checkpoint(path, checkpoint)
+    whole = path.read_bytes()
+    for start in range(0, len(whole), max(1, len(whole) // 60)):
+        path.write_bytes(whole[:start] + bytes(byte ^ 255 for byte in whole[start : start + 64]) + whole[start + 64 :])
+        try:
+            back = load_checkpoint(path)  # padding between the parts of the file means nothing
+        except CheckpointError:
+            continue
+        assert digest(back.model) == digest(checkpoint.model) and digest(back.training) == digest(checkpoint.training)
+        assert back.src_tokenizer.model == checkpoint.src_tokenizer.model and back.config == checkpoint.config
+
+
+class Malicious:
+    def __init__(self, marker: str) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, (f"touch {self.marker}",)
+
+
+def test_a_malicious_file_runs_nothing(tmp_path: Path) -> None:
+    for name, write in (("pickle", lambda path, value: path.write_bytes(pickle.dumps(value))), ("torch", lambda path, value: torch.save(value, path))):
+        write(tmp_path / name, {"format": 1, "x": Malicious(str(tmp_path / "marker"))})
+        with pytest.raises(CheckpointError, match="is no checkpoint of this program"):
+            load_checkpoint(tmp_path / name)
+    assert not (tmp_path / "marker").exists()
+
+
+def test_another_format_a_foreign_file_and_a_missing_one_are_told_apart(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    torch.save({"format": 99}, tmp_path / "new.pt")
+    torch.save([1, 2], tmp_path / "list.pt")
+    (tmp_path / "text.pt").write_text("hello\n" * 100)
+    for name, message in (
+        ("new.pt", "has checkpoint format 99"),
+        ("list.pt", "does not say its format"),
+        ("text.pt", r"text\.pt is no checkpoint"),
+        ("gone.pt", r"there is no checkpoint .*gone\.pt; .* has list.pt, new.pt, text.pt"),
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            load_checkpoint(tmp_path / name)
+    with pytest.raises(CheckpointError, match="is a folder"):
+        load_checkpoint(tmp_path)
+
+
+def test_a_failed_save_keeps_the_old_one(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no folder"):
+        save_checkpoint(tmp_path / "no" / "a.pt", checkpoint)
+    with pytest.raises(TypeError, match="tensors and plain data"):
+        save_checkpoint(tmp_path / "a.pt", Checkpoint(checkpoint.config, checkpoint.src_tokenizer, checkpoint.tgt_tokenizer, {}, {"x": object()}))
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,124 @@
+"""The command line: what it prints where, exit codes, any file name, and one clear line for each mistake."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given
+from hypothesis import settings as example_settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from nmt.cli import VERBS, main, path_settings, quote_path
+
+FILE_NAMES = st.text(st.characters(blacklist_characters="\0\n\r", blacklist_categories=["Cs"]), min_size=1, max_size=20)
+
+
+def parsed(argument: str) -> object:
+    """What a setting holds after Hydra has parsed it and OmegaConf resolved it."""
+    override = OverridesParser.create().parse_override(argument)
+    return OmegaConf.to_container(OmegaConf.create({"value": override.value()}), resolve=True)["value"]  # type: ignore[index,call-overload]
+
+
+def is_quoted(name: str) -> bool:
+    return name in ("null", "???") or name.startswith(("~/", "[")) or (len(name) > 1 and name[0] == name[-1] and name[0] in "\"'")
+
+
+@given(FILE_NAMES.filter(lambda name: not is_quoted(name)))
+@example_settings(deadline=None, max_examples=300)
+def test_any_file_name_can_be_typed_as_it_is(name: str) -> None:
+    assert parsed(quote_path(f"input={name}", path_settings("translate"))) == name
+    assert parsed(quote_path(f"data.train={name}", path_settings("train"))) == [name]
+
+
+@pytest.mark.parametrize(
+    "name", ["a b=(c),ä日.txt", "${x}.txt", "\\${a\\\\${b}", "it's", 'say "hi"', "1e3", "true", "a,b", "(1)", "[x].txt", "{a: b}", "*", "a\\"]
+)
+def test_odd_names(name: str) -> None:
+    assert parsed(quote_path(f"checkpoint={name}", path_settings("translate"))) == name
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("[/a/train]", ["/a/train"]),
+        ("[/a b/(1)/ä=train, /c/d]", ["/a b/(1)/ä=train", "/c/d"]),
+        ("[[a.en,a.de],b]", [["a.en", "a.de"], "b"]),
+        ("['a,b',c]", ["a,b", "c"]),
+        ("[]", []),
+        ("/a,b", ["/a,b"]),
+    ],
+)
+def test_lists_of_files(value: str, expected: list[object]) -> None:
+    assert parsed(quote_path(f"data.train={value}", path_settings("train"))) == expected
+
+
+def test_only_file_names_are_quoted() -> None:
+    paths = path_settings("train")
+    assert quote_path("trainer.max_steps=3", paths) == "trainer.max_steps=3"
+    assert quote_path("output=null", path_settings("translate")) == "output=null"
+    assert quote_path("--multirun", paths) == "--multirun"
+    assert not path_settings("translate")["input"] and path_settings("prepare")["data.valid"]
+
+
+def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    told = capsys.readouterr()
+    assert all(f"nmt {verb}" in told.out for verb in VERBS) and not told.err
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("nmt 0.")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_has_examples_and_is_quick(verb: str) -> None:
+    began = time.monotonic()
+    told = subprocess.run([sys.executable, "-m", "nmt", verb, "--help"], capture_output=True, text=True, check=True)
+    assert f"nmt {verb} " in told.stdout and "== Settings ==" in told.stdout
+    assert time.monotonic() - began < 4  # two seconds are promised; a busy machine is borne with
+
+
+COMMON = ["data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.train=[/no/such]", "data.valid=[/no/such]"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian"], "there is no command 'trian'; did you mean train?"),
+        (["train", "data=nosuch"], "there is no data=nosuch; there are files"),
+        (["train", "model=smal"], "did you mean small?"),
+        (["train", *COMMON, "trainer.max_stepz=3"], "there is no setting trainer.max_stepz; did you mean trainer.max_steps?"),
+        (["train", *COMMON, "+trainer.max_stepz=3"], "there is no setting trainer.max_stepz; did you mean trainer.max_steps?"),
+        (["train", *COMMON, "optimizer.lr=fast"], "optimizer.lr = 'fast': expected a number more than 0"),
+        (["train", *COMMON, "optimizer.lr=-1"], "optimizer.lr = -1: expected a number more than 0"),
+        (["train", *COMMON, "optimizer.lr="], "optimizer.lr = ''"),
+        (["train", *COMMON, "trainer=3"], "Config group override must be a string"),
+        (["train"], "data.name is not set: give data.name="),
+        (["train", *COMMON, "precision=fp8"], "precision = 'fp8': expected one of auto, fp32, bf16, fp16"),
+        (["train", *COMMON, "run.name=../x"], "/no/such"),
+        (["train", *COMMON], "/no/such"),
+        (["prepare", *COMMON, "model=small"], "model"),
+        (["translate"], "checkpoint is not set: give checkpoint="),
+        (["translate", "checkpoint=/no/such.pt", "input=/dev/null"], "there is no checkpoint /no/such.pt"),
+        (["translate", "checkpoint=/no/such.pt", "nbest=2"], "nbest=2 needs format=jsonl"),
+        (["translate", "checkpoint=/no/such.pt", "input=/no/file"], "/no/file"),
+        (["translate", "checkpoint=/no/such.pt", "input=/dev/null", "output=/no/folder/x"], "there is no folder /no/folder"),
+        (["evaluate"], "evaluate needs checkpoint="),
+        (["evaluate", "hyp=/no/file"], "hyp= needs ref="),
+        (["info", "checkpoint=/"], "/ is a folder"),
+        (["train", *COMMON, "no_equals_sign"], "no_equals_sign"),
+        (["train", *COMMON, "--config-dir", "/no/such/folder"], "/no/such/folder"),
+        (["train", "--nosuchflag"], "--nosuchflag"),
+    ],
+)
+def test_a_mistake_is_one_clear_line_and_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
+    told = subprocess.run([sys.executable, "-m", "nmt", *arguments], capture_output=True, text=True, cwd=tmp_path)
+    assert told.returncode == 2, told.stderr
+    assert message in told.stderr and "Traceback" not in told.stderr
+    assert len(told.stderr.strip().split("\n")) <= 3 and not told.stdout
+    assert not list(tmp_path.rglob("*.pt")) and not (tmp_path / "outputs").exists()

@@ -1,0 +1,86 @@
+"""Typed configuration: every name, type and range is checked, and the YAML tree holds exactly what the dataclasses ask for."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from nmt.config import OptimizerConfig, TokenizerConfig, TrainConfig, config_dir
+from nmt.errors import ConfigError
+from nmt.schema import load, settings
+
+ADAM = {"name": "adam", "lr": 0.001, "beta1": 0.9, "beta2": 0.999, "rho": None, "eps": 1e-8, "weight_decay": 0.0, "clip_norm": None}
+
+
+def test_plain_values_become_a_typed_object() -> None:
+    config = load(OptimizerConfig, ADAM | {"lr": 1})
+    assert config.lr == 1.0 and isinstance(config.lr, float)
+    assert asdict(config) == ADAM | {"lr": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lr": "fast"}, "optimizer.lr = 'fast': expected a number more than 0"),
+        ({"lr": 0}, "optimizer.lr = 0: expected a number more than 0"),
+        ({"lr": True}, "optimizer.lr = True: expected a number"),
+        ({"lr": float("nan")}, "optimizer.lr = nan"),
+        ({"beta1": 1.5}, "optimizer.beta1 = 1.5: expected a number at least 0 and at most 1 or null"),
+        ({"name": "adamm"}, "expected one of adam, adamw, adadelta; did you mean adam?"),
+        ({"name": None}, "optimizer.name = None"),
+        ({"lrr": 1.0}, "there is no setting optimizer.lrr; did you mean optimizer.lr?"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_allowed(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(OptimizerConfig, ADAM | change, "optimizer.")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_value_says_how_to_give_it() -> None:
+    with pytest.raises(ConfigError, match="optimizer.lr is not set: give optimizer.lr="):
+        load(OptimizerConfig, {name: value for name, value in ADAM.items() if name != "lr"}, "optimizer.")
+    with pytest.raises(ConfigError, match="lr is not set"):
+        load(OptimizerConfig, ADAM | {"lr": "???"})
+
+
+def test_a_whole_number_is_not_a_fraction() -> None:
+    values = {"type": "bpe", "joint": True, "vocab_size": 8000, "character_coverage": 1, "byte_fallback": True, "sample_lines": 10, "seed": 1}
+    load(TokenizerConfig, values)
+    with pytest.raises(ConfigError, match=r"vocab_size = 8000\.5: expected a whole number"):
+        load(TokenizerConfig, values | {"vocab_size": 8000.5})
+    with pytest.raises(ConfigError, match="joint = 1: expected true or false"):
+        load(TokenizerConfig, values | {"joint": 1})
+
+
+GROUPS = [
+    f"{folder.name}={path.stem}"
+    for folder in sorted(config_dir().iterdir())
+    if folder.is_dir() and folder.name in ("filter", "tokenizer", "model", "optimizer", "scheduler", "batches", "trainer", "experiment")
+    for path in sorted(folder.glob("*.yaml"))
+]
+
+
+@pytest.mark.parametrize("choice", GROUPS)
+def test_every_shipped_choice_is_valid(choice: str) -> None:
+    required = ["data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.train=[a]", "data.valid=[b]"]
+    with initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+        config = load(TrainConfig, OmegaConf.to_container(compose("train", [*required, choice]), resolve=True))
+    assert config.run.name == "x"
+
+
+def test_rnnsearch50_brings_the_optimizer_of_the_paper() -> None:
+    required = ["data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.train=[a]", "data.valid=[b]", "experiment=rnnsearch50"]
+    with initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+        config = load(TrainConfig, OmegaConf.to_container(compose("train", required), resolve=True))
+    assert (config.optimizer.name, config.optimizer.rho, config.optimizer.eps) == ("adadelta", 0.95, 1e-6)
+    assert (config.model.embedding_size, config.model.encoder_size, config.model.readout_size) == (620, 1000, 500)
+
+
+def test_settings_lists_dotted_names() -> None:
+    names = settings(TrainConfig)
+    assert {"trainer.max_steps", "optimizer.lr", "precision", "data.train"} <= names.keys()
+    assert "trainer" not in names

@@ -1,0 +1,60 @@
+"""Files appear whole or not at all."""
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.files import write_text, writing
+
+
+def test_the_file_appears_when_the_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    with writing(path) as file:
+        file.write(b"half")
+        assert not path.exists()
+        file.write(b" whole\n")
+    assert path.read_bytes() == b"half whole\n"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError), writing(path) as file:
+        file.write(b"new")
+        raise ZeroDivisionError
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"cannot write {tmp_path}/no/x.txt: there is no folder {tmp_path}/no"):
+        write_text(tmp_path / "no" / "x.txt", "text")
+    with pytest.raises(DataError, match="is a folder"):
+        write_text(tmp_path, "text")
+
+
+def test_a_link_stays_a_link_and_rights_stay(tmp_path: Path) -> None:
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "real.txt").chmod(0o640)
+    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
+    write_text(tmp_path / "link.txt", "ä\n")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_bytes() == "ä\n".encode()
+    assert stat.S_IMODE((tmp_path / "real.txt").stat().st_mode) == 0o640
+
+
+def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    write_text(pipe, "through\n")
+    reader.join(timeout=10)
+    assert read == [b"through\n"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)

@@ -1,0 +1,70 @@
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nmt import loss
+from nmt.loss import linear_cross_entropy
+
+
+@pytest.fixture(params=[1, 60, 10**6], ids=["one row a chunk", "chunks with a rest", "one chunk"])
+def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(loss, "_elements", lambda _: request.param)
+    yield
+
+
+def make(dtype: torch.dtype = torch.double) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """inputs (10, 6), weight (20, 6), bias (20,), targets (10,)."""
+    torch.manual_seed(0)
+    tensors = [torch.randn(shape, dtype=dtype).requires_grad_() for shape in ((10, 6), (20, 6), (20,))]
+    return tensors[0], tensors[1], tensors[2], torch.randint(0, 20, (10,))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+def test_equals_cross_entropy_with_its_gradients(chunked: None, smoothing: float) -> None:
+    inputs, weight, bias, targets = make()
+    smoothed, nll = linear_cross_entropy(inputs, weight, bias, targets, smoothing)
+    logits = functional.linear(inputs, weight, bias)
+    expected = functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    torch.testing.assert_close(smoothed, expected)
+    torch.testing.assert_close(nll, functional.cross_entropy(logits, targets, reduction="sum").detach())
+    leaves = (inputs, weight, bias)
+    for got, want in zip(torch.autograd.grad(3 * smoothed, leaves), torch.autograd.grad(3 * expected, leaves), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+def test_the_second_sum_has_no_gradient() -> None:
+    smoothed, nll = linear_cross_entropy(*make(), 0.1)
+    assert smoothed.requires_grad and not nll.requires_grad
+
+
+def test_without_gradients_the_values_are_the_same_and_none_are_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [x.detach() for x in linear_cross_entropy(*make(), 0.1)]
+    monkeypatch.setattr(Tensor, "scatter_add_", None)
+    with torch.no_grad():
+        got = linear_cross_entropy(*make(), 0.1)
+    assert not got[0].requires_grad
+    torch.testing.assert_close(list(got), expected)
+
+
+def test_certain_and_hopeless_predictions_stay_finite() -> None:
+    inputs, weight = torch.tensor([[1.0], [1.0]], requires_grad=True), torch.tensor([[300.0], [-300.0]], requires_grad=True)
+    smoothed, nll = linear_cross_entropy(inputs, weight, torch.zeros(2), torch.tensor([0, 1]), 0.0)
+    assert nll.item() == pytest.approx(600)
+    assert all(g.isfinite().all() for g in torch.autograd.grad(smoothed, (inputs, weight)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_sums_in_float32(chunked: None, dtype: torch.dtype) -> None:
+    inputs, weight, bias, targets = make(torch.float32)
+    exact = linear_cross_entropy(inputs, weight, bias, targets, 0.1)[0]
+    with torch.autocast("cpu", dtype):
+        half, nll = linear_cross_entropy(inputs.to(dtype), weight, bias, targets, 0.1)
+    assert half.dtype == nll.dtype == torch.float32
+    torch.testing.assert_close(half, exact, rtol=0.01, atol=0)
+    leaves = (inputs, weight, bias)
+    for got, want in zip(torch.autograd.grad(half, leaves), torch.autograd.grad(exact, leaves), strict=True):
+        assert got.dtype == torch.float32
+        assert (got - want).norm() < 0.03 * want.norm()

@@ -1,0 +1,62 @@
+import math
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.config import Metric
+from nmt.metrics import HIGHER_IS_BETTER, distinct_ratio, empty_share, is_better, is_looping, looping_share
+
+
+@pytest.mark.parametrize(
+    ("metric", "new", "best", "better"),
+    [
+        ("bleu", 30.0, 29.9, True),
+        ("bleu", 29.9, 30.0, False),
+        ("chrf", 55.0, 50.0, True),
+        ("chrf", 50.0, 55.0, False),
+        ("loss", 2.0, 2.1, True),
+        ("loss", 2.1, 2.0, False),
+        ("perplexity", 7.0, 8.0, True),
+        ("perplexity", 8.0, 7.0, False),
+        ("bleu", 0.0, None, True),
+        ("perplexity", math.inf, None, True),
+    ],
+)
+def test_each_metric_has_its_direction(metric: str, new: float, best: float | None, better: bool) -> None:
+    assert is_better(metric, new, best) is better
+
+
+@pytest.mark.parametrize("metric", get_args(Metric))
+def test_every_metric_that_can_be_configured_has_a_direction(metric: str) -> None:
+    assert metric in HIGHER_IS_BETTER
+    assert not is_better(metric, 1.0, 1.0), "patience counts a value that is only as good"
+    assert not is_better(metric, math.nan, None) and not is_better(metric, math.nan, 1.0)
+
+
+def test_shares() -> None:
+    texts = ["a dog", "", " \t", "a dog"]
+    assert empty_share(texts) == 0.5
+    assert distinct_ratio(texts) == 0.75
+    assert looping_share(["so so so so", "a dog"]) == 0.5
+    assert empty_share([]) == distinct_ratio([]) == looping_share([]) == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["là là là là", "it seems that it seems that it seems that it seems that", "A dog is in the in the in the in the", "彼は彼は彼は彼は", "ababababx"],
+)
+def test_loops(text: str) -> None:
+    assert is_looping(text)
+
+
+@pytest.mark.parametrize("text", ["", "no no no", "a b a b a b", "the man and the dog and the cat and the bird and", "Aaah!!!", "1000000", "彼は彼は言った"])
+def test_no_loops(text: str) -> None:
+    assert not is_looping(text)
+
+
+@settings(deadline=None)
+@given(start=st.lists(st.sampled_from("abc"), max_size=5), loop=st.lists(st.sampled_from("abc"), min_size=1, max_size=10), rest=st.lists(st.sampled_from("de")))
+def test_a_loop_is_found_wherever_it_stands(start: list[str], loop: list[str], rest: list[str]) -> None:
+    assert is_looping(" ".join(start + loop * 4 + rest))

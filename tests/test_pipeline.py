@@ -1,0 +1,160 @@
+"""The commands from end to end, as a user types them, on a corpus that trains in seconds."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import sentences
+
+from nmt import Translator
+from nmt.cli import main
+
+
+LEARNING = [
+    "trainer.max_steps=200", "trainer.valid_every_steps=100", "batches.max_tokens=1000", "optimizer.lr=0.01", "scheduler.warmup_steps=10",
+    "model.dropout=0", "model.encoder_size=32", "model.decoder_size=64", "model.embedding_size=32", "model.attention_size=32",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory, settings: list[str]) -> Iterator[Path]:
+    """A folder in which `nmt train` was run: runs/test/best.pt."""
+    folder = tmp_path_factory.mktemp("workplace")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["train", *settings, *LEARNING]) == 0
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def inside(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workplace)
+
+
+def lines(path: str | Path) -> list[str]:
+    text = Path(path).read_bytes().decode("utf-8")
+    assert text == "" or text.endswith("\n")
+    return text.split("\n")[:-1]
+
+
+def test_training_leaves_a_readable_folder(workplace: Path) -> None:
+    assert {"best.pt", "last.pt", "metrics.jsonl"} <= {path.name for path in (workplace / "runs/test").iterdir()}
+    assert not (workplace / "outputs").exists()
+
+
+def test_one_line_out_for_each_line_in(corpus: Path) -> None:
+    source = ["", *lines(corpus / "test.en"), "   ", "\u2003", "a\u2028b \x85 c\rd", "</s> <unk> ▁ <0x0A>", "x" * 3000, "日本 🎉"]
+    Path("in.txt").write_bytes("".join(line + "\n" for line in source).encode())
+    assert main(["translate", "checkpoint=runs/test/best.pt", "input=in.txt", "output=out.txt"]) == 0
+    out = lines("out.txt")
+    assert len(out) == len(source)
+    assert [not line for line in out[:1] + out[21:23]] == [True, True, True]
+    assert main(["translate", "checkpoint=runs/test/best.pt", "input=in.txt", "output=one.txt", "decode.batch_size=1"]) == 0
+    assert lines("one.txt") == out
+
+
+def test_a_pipe_gives_what_a_file_gives(corpus: Path) -> None:
+    source = (corpus / "test.en").read_bytes()
+    command = [sys.executable, "-m", "nmt", "translate", "checkpoint=runs/test/best.pt"]
+    piped = subprocess.run(command, input=source, capture_output=True, check=True).stdout
+    assert main([*command[3:], f"input={corpus / 'test.en'}", "output=file.txt"]) == 0
+    assert piped == Path("file.txt").read_bytes()
+
+
+def test_a_reader_that_leaves_is_no_error(corpus: Path) -> None:
+    command = f"yes 'The dog sees the cat.' | head -3000 | {sys.executable} -m nmt translate checkpoint=runs/test/best.pt decode.beam_size=1 | head -1"
+    told = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert told.stdout.count("\n") == 1 and "Traceback" not in told.stderr and "Exception" not in told.stderr
+
+
+def test_no_lines_give_no_lines(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    Path("empty.txt").write_bytes(b"")
+    assert main(["translate", "checkpoint=runs/test/best.pt", "input=empty.txt", "output=empty.out"]) == 0
+    assert Path("empty.out").read_bytes() == b""
+
+
+def test_jsonl_has_scores_and_distinct_alternatives(corpus: Path) -> None:
+    arguments = [f"input={corpus / 'test.en'}", "output=out.jsonl", "format=jsonl", "nbest=3"]
+    assert main(["translate", "checkpoint=runs/test/best.pt", *arguments]) == 0
+    rows = [json.loads(line) for line in lines("out.jsonl")]
+    assert len(rows) == 20
+    for row in rows:
+        assert {"text", "score", "tokens", "alignment", "nbest"} <= row.keys()
+        texts = [one["text"] for one in row["nbest"]]
+        scores = [one["score"] for one in row["nbest"]]
+        assert texts[0] == row["text"] and scores[0] == row["score"]
+        assert len(set(texts)) == len(texts) <= 3 and scores == sorted(scores, reverse=True)
+
+
+def test_evaluate_in_its_ways_gives_the_same_score(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "checkpoint=runs/test/best.pt", "split=test", "output=test.json"]) == 0
+    table = capsys.readouterr().out
+    assert "BLEU" in table and "chrF" in table and "TER" in table and "version:" in table
+    report = json.loads(Path("test.json").read_text())
+    assert {"bleu", "chrf", "ter", "perplexity", "length_ratio", "empty", "unfinished", "seconds", "precision"} <= report.keys()
+    assert len(lines("test.hyp")) == 20
+    files = [f"src={corpus / 'test.en'}", f"ref={corpus / 'test.de'}"]
+    assert main(["evaluate", "checkpoint=runs/test/best.pt", *files, "output=again.json"]) == 0
+    assert main(["evaluate", "hyp=test.hyp", files[1], "output=third.json"]) == 0
+    for other in ("again.json", "third.json"):
+        found = json.loads(Path(other).read_text())
+        assert [found[name] for name in ("bleu", "chrf", "ter")] == [report[name] for name in ("bleu", "chrf", "ter")]
+    assert report["bleu"] > 20
+
+
+def test_info_says_what_a_checkpoint_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "checkpoint=runs/test/best.pt"]) == 0
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("parameters", "step", "bleu", "encoder_size: 32", "torch", "src_lang: en"))
+
+
+def test_the_python_interface(corpus: Path) -> None:
+    translator = Translator.load("runs/test/best.pt", device="cpu")
+    texts = translator.translate(["The dog sees the big cat.", "", "The man hears the red bird."])
+    assert len(texts) == 3 and texts[1] == "" and texts[0]
+
+
+def test_decoding_settings_come_from_the_checkpoint_and_can_be_given(corpus: Path) -> None:
+    arguments = ["translate", "checkpoint=runs/test/best.pt", f"input={corpus / 'test.en'}", "output=cut.txt"]
+    assert main([*arguments, "decode.max_length_ratio=0.01", "decode.max_length_extra=1"]) == 0
+    assert max(len(line.split()) for line in lines("cut.txt")) <= 2
+    assert main([*arguments, "decode.beam_size=0"]) == 2
+
+
+def test_multirun_makes_a_folder_a_job(settings: list[str], workplace: Path) -> None:
+    assert main(["train", *settings, "run.name=sweep", "trainer.max_steps=2", "--multirun", "optimizer.lr=0.1,0.01"]) == 0
+    folders = [path.parent for path in (workplace / "runs/sweep").rglob("last.pt")]
+    assert len(folders) == 2 and any("optimizer.lr=0.1" in folder.name for folder in folders)
+
+
+def test_an_experiment_of_ones_own(settings: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine/experiment").mkdir(parents=True, exist_ok=True)
+    Path("mine/experiment/slow.yaml").write_text("# @package _global_\noptimizer:\n  lr: 0.125\n")
+    assert main(["train", *settings, "--config-dir", "mine", "experiment=slow", "--cfg", "job"]) == 0
+    assert "lr: 0.125" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", [".tsv", ".jsonl"])
+def test_tables_train_as_files_do(settings: list[str], ending: str) -> None:
+    for name, seed in (("train", 1), ("valid", 2)):
+        rows = [f"{en}\t{de}" if ending == ".tsv" else json.dumps({"en": en, "de": de}) for en, de in sentences(200, seed)]
+        Path(name + ending).write_text("".join(row + "\n" for row in rows), encoding="utf-8")
+    data = [f"data.train=[train{ending}]", f"data.valid=[valid{ending}]", "data.test=[]", f"data.name=table{ending}"]
+    assert main(["train", *settings, *data, f"run.name=table{ending}", "trainer.max_steps=1"]) == 0
+
+
+def test_bad_text_stops_translation_with_its_line_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.txt").write_bytes(b"good\nbad \xff line\n")
+    assert main(["translate", "checkpoint=runs/test/best.pt", "input=bad.txt", "output=never.txt"]) == 2
+    told = capsys.readouterr().err
+    assert "bad.txt" in told and "line 2" in told and not Path("never.txt").exists()
+
+
+def test_stdin_is_text_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n")))
+    assert main(["translate", "checkpoint=runs/test/best.pt"]) == 2
+    assert "stdin" in capsys.readouterr().err

@@ -1,0 +1,44 @@
+"""The learning rate at every update."""
+
+import pytest
+
+from nmt.config import SchedulerConfig
+from nmt.errors import ConfigError
+from nmt.scheduler import Scheduler
+
+
+def schedule(name: str, warmup: int = 0, factor: float | None = None, patience: int | None = None, min_lr: float | None = None) -> Scheduler:
+    return Scheduler(SchedulerConfig(name, warmup, factor, patience, min_lr), base_lr=0.1)  # type: ignore[arg-type]
+
+
+def test_constant_after_a_linear_warm_up() -> None:
+    scheduler = schedule("constant", warmup=4)
+    assert [scheduler.lr(step) for step in (1, 2, 4, 5, 1000)] == pytest.approx([0.025, 0.05, 0.1, 0.1, 0.1])
+
+
+def test_inverse_square_root_is_continuous_at_the_end_of_the_warm_up() -> None:
+    scheduler = schedule("inverse_sqrt", warmup=100)
+    assert [scheduler.lr(step) for step in (50, 100, 400)] == pytest.approx([0.05, 0.1, 0.05])
+
+
+def test_a_plateau_cuts_the_rate_after_its_patience_and_not_below_the_floor() -> None:
+    scheduler = schedule("plateau", factor=0.5, patience=1, min_lr=0.03)
+    assert [scheduler.validated(improved) for improved in (True, False, False, False, True, False, False)] == [
+        False, False, True, False, False, False, True,
+    ]  # fmt: skip
+    assert scheduler.lr(10) == pytest.approx(0.03)
+    for _ in range(10):
+        scheduler.validated(False)
+    assert scheduler.lr(10) == pytest.approx(0.03)
+
+
+def test_the_state_goes_on() -> None:
+    first, second = (schedule("plateau", factor=0.5, patience=1, min_lr=0.0) for _ in range(2))
+    first.validated(False)
+    second.load_state_dict(first.state_dict())
+    assert second.validated(False) and second.lr(1) == pytest.approx(0.05)
+
+
+def test_a_plateau_needs_its_settings() -> None:
+    with pytest.raises(ConfigError, match="scheduler.patience is null"):
+        schedule("plateau", factor=0.5, min_lr=0.0)

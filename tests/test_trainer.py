@@ -1,0 +1,264 @@
+"""Training: it learns, it stops when told, big batches equal accumulated ones, and a continued run equals an undisturbed one."""
+
+import dataclasses
+import json
+import math
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt import pipeline
+from nmt.checkpoint import load_checkpoint
+from nmt.config import PrepareConfig, TrainConfig
+from nmt.data.batches import make_batch
+from nmt.data.dataset import PreparedCorpus
+from nmt.data.prepare import prepare
+from nmt.errors import ConfigError, DataError
+from nmt.trainer import Interrupted, Trainer
+
+Composer = Callable[..., TrainConfig]
+
+
+def trainer_of(config: TrainConfig, name: str = "run") -> Trainer:
+    folder = Path(config.run.folder) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return pipeline.build_trainer(config, prepared(config), torch.device("cpu"), folder)
+
+
+def prepared(config: TrainConfig) -> PreparedCorpus:
+    return prepare(PrepareConfig(config.data, config.filter, config.tokenizer))
+
+
+def leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """Every value of a checkpoint by its path, but the configuration, the digest and what tells a time."""
+    if isinstance(value, Mapping):
+        kept = {key: item for key, item in value.items() if not (path == "" and key in ("config", "digest"))}
+        return {
+            place: leaf
+            for key, item in kept.items()
+            if not str(key).endswith(("seconds", "created"))
+            for place, leaf in leaves(item, f"{path}/{key}").items()
+        }
+    if isinstance(value, list | tuple):
+        return {place: leaf for number, item in enumerate(value) for place, leaf in leaves(item, f"{path}/{number}").items()}
+    return {path: value}
+
+
+def assert_same(first: Path, second: Path) -> None:
+    one, two = (leaves(torch.load(path, weights_only=True)) for path in (first, second))
+    assert one.keys() == two.keys()
+    for place, value in one.items():
+        equal = torch.equal(value, two[place]) if isinstance(value, Tensor) else value == two[place]
+        assert equal, f"{place} differs"
+
+
+def rows(folder: Path) -> list[dict[str, float]]:
+    timed = ("tokens_per_second", "seconds")
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [{name: value for name, value in json.loads(line).items() if name not in timed} for line in lines]
+
+
+VARIANTS = [
+    ("precision=fp32", "batches.accumulate=1"),
+    ("precision=bf16", "batches.accumulate=2"),
+    ("optimizer=adadelta", "scheduler=inverse_sqrt", "trainer.keep=2", "tokenizer.joint=false"),
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant[0])
+@pytest.mark.parametrize("stop", [1, 3, 6, 7, 11])
+def test_a_continued_run_equals_an_undisturbed_one(composed: Composer, stop: int, variant: tuple[str, ...]) -> None:
+    calm = trainer_of(composed(*variant), "calm")
+    calm.run()
+    config = composed(*variant)
+    first = trainer_of(config, "stopped")
+    update = first._update
+
+    def stopping(batches: Any) -> None:
+        update(batches)
+        if first.progress.step == stop:
+            signal.raise_signal(signal.SIGTERM)
+
+    first._update = stopping  # type: ignore[method-assign]
+    with pytest.raises(Interrupted):
+        first.run()
+    torch.manual_seed(99)  # a new process has other random states
+    second = trainer_of(config, "stopped")
+    second.restore(load_checkpoint(second.folder / "last.pt"))
+    assert second.progress.step == stop
+    second.run()
+    for name in ("last.pt", "best.pt"):
+        assert_same(calm.folder / name, second.folder / name)
+    assert [row for row in rows(calm.folder) if "valid_bleu" in row] == [row for row in rows(second.folder) if "valid_bleu" in row]
+
+
+def test_an_interrupted_validation_is_made_again(composed: Composer) -> None:
+    calm = trainer_of(composed(), "calm")
+    calm.run()
+    first = trainer_of(composed(), "stopped")
+
+    def interrupted() -> Mapping[str, float]:
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the signal ends a validation at once")
+
+    first.validate = interrupted
+    with pytest.raises(Interrupted) as stop:
+        first.run()
+    assert stop.value.number == signal.SIGINT and first.progress.step == 6 and first.progress.validated_step == 0
+    second = trainer_of(composed(), "stopped")
+    second.restore(load_checkpoint(second.folder / "last.pt"))
+    second.run()
+    assert_same(calm.folder / "last.pt", second.folder / "last.pt")
+
+
+def test_signals_are_as_before_afterwards(composed: Composer) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    trainer_of(composed("trainer.max_steps=1")).run()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_accumulated_batches_equal_one_big_batch(composed: Composer) -> None:
+    config = composed("model.dropout=0", "batches.max_tokens=300", "optimizer=adadelta", "optimizer.clip_norm=null")
+    one, other = trainer_of(config, "one"), trainer_of(config, "other")
+    small = [next(one.batches) for _ in range(7)]
+    corpus, pairs = prepared(config), [pair for batch in small for pair in batch.pairs]
+    sides = ([side(pair) for pair in pairs] for side in (corpus.train.src, corpus.train.tgt))
+    big = make_batch(*sides, corpus.src_tokenizer, corpus.tgt_tokenizer)
+    one._update(small)
+    other._update([big])
+    for (name, parameter), same in zip(one.model.named_parameters(), other.model.parameters(), strict=True):
+        torch.testing.assert_close(parameter, same, atol=1e-6, rtol=1e-4, msg=name)
+    assert one.window.tokens == other.window.tokens == big.tokens
+
+
+def test_one_batch_is_learnt_by_heart(composed: Composer) -> None:
+    """A network without a mistake overfits: BLEU 100 on the twenty sentences that it is shown again and again."""
+    valid = composed().data.valid[0]
+    config = composed(
+        f"data.train=[{valid}]", "model.dropout=0", "batches.max_tokens=2000", "trainer.label_smoothing=0", "optimizer.lr=0.01",
+        "model.decoder_size=64", "model.encoder_size=32", "model.embedding_size=32", "model.attention_size=32", "model.readout_size=32",
+        "model.init_scale=0.3", "trainer.max_steps=200", "trainer.valid_every_steps=200", "tokenizer.vocab_size=330",
+        "scheduler.warmup_steps=10", "trainer.valid_beam_size=2",
+    )  # fmt: skip
+    trainer = trainer_of(config)
+    trainer.run()
+    assert trainer.scores["bleu"] == pytest.approx(100.0)
+    assert trainer.scores["loss"] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "step"),
+    [
+        (("trainer.max_steps=5",), "max_steps=5", 5),
+        (("trainer.max_epochs=1",), "max_epochs=1", None),
+        (("trainer.max_minutes=1e-9",), "max_minutes", 0),
+        (("trainer.patience=1", "optimizer.lr=1e-9", "trainer.max_steps=100"), "patience=1", 12),
+    ],
+)
+def test_the_first_limit_ends_a_run_and_is_named(composed: Composer, limits: tuple[str, ...], reason: str, step: int | None) -> None:
+    trainer = trainer_of(composed("trainer.max_steps=100", *limits))
+    assert reason in trainer.run()
+    assert step is None or trainer.progress.step == step
+    if reason == "max_epochs=1":
+        assert trainer.batches.epoch == 1
+    assert (trainer.folder / "last.pt").exists()
+
+
+def test_best_is_the_best_validation_and_keep_keeps_so_many(composed: Composer) -> None:
+    scores = iter([3.0, 7.0, 5.0, 7.0, 1.0, 6.0])
+    trainer = trainer_of(composed("trainer.valid_every_steps=2", "trainer.keep=3"))
+    trainer.validate = lambda: {"bleu": next(scores), "loss": 1.0}
+    trainer.run()
+    assert (trainer.progress.best, trainer.progress.best_step) == (7.0, 4)
+    assert load_checkpoint(trainer.folder / "best.pt").about["step"] == 4
+    assert sorted(path.name for path in trainer.folder.glob("step-*.pt")) == ["step-12.pt", "step-4.pt", "step-8.pt"]
+
+
+def test_a_metric_that_falls_is_better_when_lower(composed: Composer) -> None:
+    scores = iter([3.0, 2.0, 5.0])
+    trainer = trainer_of(composed("trainer.valid_every_steps=4", "trainer.metric=loss"))
+    trainer.validate = lambda: {"loss": next(scores)}
+    trainer.run()
+    assert (trainer.progress.best, trainer.progress.best_step) == (2.0, 8)
+
+
+def test_a_failed_validation_is_a_gap_and_not_an_end(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
+    trainer = trainer_of(composed())
+
+    def failing() -> Mapping[str, float]:
+        raise ZeroDivisionError
+
+    trainer.validate = failing
+    trainer.run()
+    assert "the validation after update 6 failed" in caplog.text
+    assert trainer.progress.best is None and not any("valid_bleu" in row for row in rows(trainer.folder))
+
+
+def test_what_a_run_records(composed: Composer) -> None:
+    config = composed()
+    assert pipeline.train(config) == 0
+    folder = Path(config.run.folder) / "test"
+    found = rows(folder)
+    names = {name for row in found for name in row}
+    assert {"step", "loss", "perplexity", "gradient_norm", "lr", "padding", "epoch", "valid_loss", "valid_bleu", "valid_chrf"} <= names
+    assert list(folder.glob("events.out.tfevents.*"))
+    losses = [row["loss"] for row in found if "loss" in row]
+    assert losses[-1] < losses[0] and all(math.isfinite(loss) for loss in losses)
+    assert all(0 <= row["padding"] < 1 for row in found if "padding" in row)
+
+
+def test_a_finished_run_says_so_and_a_higher_limit_goes_on(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    config = composed("trainer.max_steps=4")
+    pipeline.train(config)
+    before = (Path(config.run.folder) / "test" / "last.pt").read_bytes()
+    assert pipeline.train(config) == 0
+    assert "is finished (trainer.max_steps=4)" in caplog.text
+    assert (Path(config.run.folder) / "test" / "last.pt").read_bytes() == before
+    pipeline.train(composed("trainer.max_steps=6"))
+    assert load_checkpoint(Path(config.run.folder) / "test" / "last.pt").about["step"] == 6
+
+
+def test_another_experiment_is_refused_and_named(composed: Composer) -> None:
+    pipeline.train(composed("trainer.max_steps=2"))
+    with pytest.raises(ConfigError, match=r"model.encoder_size \(16 in last.pt, 24 now\).*run.name="):
+        pipeline.train(composed("trainer.max_steps=2", "model.encoder_size=24"))
+
+
+def test_changed_text_is_refused(composed: Composer, tmp_path: Path) -> None:
+    config = composed("trainer.max_steps=2")
+    prefix = Path(config.data.train[0])
+    for lang in ("en", "de"):
+        (tmp_path / f"train.{lang}").write_bytes(Path(f"{prefix}.{lang}").read_bytes())
+    pipeline.train(composed("trainer.max_steps=2", f"data.train=[{tmp_path / 'train'}]"))
+    for lang in ("en", "de"):
+        with (tmp_path / f"train.{lang}").open("a", encoding="utf-8") as file:
+            file.write("One more.\n")
+    with pytest.raises(DataError, match="the training text of .* has changed"):
+        pipeline.train(composed("trainer.max_steps=2", f"data.train=[{tmp_path / 'train'}]"))
+
+
+def test_the_learning_rate_reaches_the_optimizer(composed: Composer) -> None:
+    trainer = trainer_of(composed("scheduler=constant", "scheduler.warmup_steps=4", "trainer.max_steps=2", "optimizer.lr=0.004"))
+    trainer.run()
+    assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.002)
+
+
+def test_clipping_bounds_the_update(composed: Composer) -> None:
+    trainer = trainer_of(composed("optimizer.clip_norm=0.001"))
+    norms: list[Tensor] = []
+    step = trainer.optimizer.step
+
+    def recording(*arguments: Any, **named: Any) -> Any:
+        norms.append(torch.stack([p.grad.norm() for p in trainer.model.parameters() if p.grad is not None]).norm())
+        return step(*arguments, **named)
+
+    trainer.optimizer.step = recording  # type: ignore[method-assign]
+    trainer._update([next(trainer.batches)])
+    assert float(norms[0]) <= 0.00101
+    assert dataclasses.asdict(trainer.progress)["tgt_tokens"] > 0
