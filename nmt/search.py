@@ -187,9 +187,7 @@ class _Ended(NamedTuple):
             mine[sentences] = new.gather(1, order[:, : mine.shape[1]])
 
 
-def _settle(
-    ended: _Ended, sentences: Tensor, finished: _Beams, live: _Beams, length: int, limits: Tensor, length_penalty: float
-) -> Tensor:
+def _settle(ended: _Ended, sentences: Tensor, finished: _Beams, live: _Beams, length: int, limits: Tensor, length_penalty: float) -> Tensor:
     """Put the hypotheses that end at this length in their places; returns which of the sentences are done, (B',) bool."""
     at_limit = limits <= length
     ended.add(sentences, _Ended.of(finished, length, length_penalty))

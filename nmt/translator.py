@@ -76,7 +76,7 @@ class Translation:
         pairs, src_start, tgt_start = [], 0, 0
         for part in self.parts:
             peaks = part.weights.argmax(1).tolist()[: len(part.tgt_pieces)]
-            pairs += [(tgt_start + tgt, src_start + src) for tgt, src in enumerate(peaks) ]
+            pairs += [(tgt_start + tgt, src_start + src) for tgt, src in enumerate(peaks) if src < len(part.src_pieces)]
             src_start, tgt_start = src_start + len(part.src_pieces), tgt_start + len(part.tgt_pieces)
         return pairs
 

@@ -44,7 +44,16 @@ def test_several_references() -> None:
 
 @pytest.mark.parametrize(
     ("lang", "tokenizer"),
-    [("de", "13a"), ("", "13a"), ("zh", "zh"), ("zh-CN", "zh"), ("cmn_Hans", "zh"), ("ja", "ja-mecab"), ("jpn", "ja-mecab"), ("ko", "ko-mecab")],
+    [
+        ("de", "13a"),
+        ("", "13a"),
+        ("zh", "zh"),
+        ("zh-CN", "zh"),
+        ("cmn_Hans", "zh"),
+        ("ja", "ja-mecab"),
+        ("jpn", "ja-mecab"),
+        ("ko", "ko-mecab"),
+    ],
 )
 def test_the_tokenizer_follows_the_target_language(lang: str, tokenizer: str) -> None:
     assert f"|tok:{tokenizer}" in evaluate(["彼は行く。"], ["彼は行った。"], lang).signatures["bleu"]
@@ -186,6 +195,7 @@ def test_no_network_is_an_error_in_a_few_seconds(tmp_path: Path, closed: bool) -
         if not closed:
             server.listen()
         proxy = f"http://127.0.0.1:{server.getsockname()[1]}"
-        output = fetch("wmt17", ("en", "de"), tmp_path, "nmt.evaluate.CONNECT_SECONDS = 1", http_proxy=proxy, https_proxy=proxy, all_proxy=proxy)
+        proxies = {"http_proxy": proxy, "https_proxy": proxy, "all_proxy": proxy}
+        output = fetch("wmt17", ("en", "de"), tmp_path, "nmt.evaluate.CONNECT_SECONDS = 1", **proxies)
     assert output.startswith("DataError: cannot fetch test set wmt17 from http") and output.count("\n") == 1
     assert ("timed out" if not closed else "refused") in output

@@ -9,4 +9,5 @@ def test_the_language_of_a_code(code: str, base: str) -> None:
 
 
 def test_where_no_spaces_are_written() -> None:
-    assert [word_separator(code) for code in ("de", "ko", "", "zh", "ja", "tha", "lo", "my", "km_KH")] == [" ", " ", " ", "", "", "", "", "", ""]
+    assert {word_separator(code) for code in ("de", "ko", "")} == {" "}
+    assert {word_separator(code) for code in ("zh", "ja", "tha", "lo", "my", "km_KH")} == {""}

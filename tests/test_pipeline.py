@@ -121,7 +121,7 @@ def test_the_python_interface(corpus: Path) -> None:
 def test_decoding_settings_come_from_the_checkpoint_and_can_be_given(corpus: Path) -> None:
     arguments = ["translate", "checkpoint=runs/test/best.pt", f"input={corpus / 'test.en'}", "output=cut.txt"]
     assert main([*arguments, "decode.max_length_ratio=0.01", "decode.max_length_extra=1"]) == 0
-    assert max(len(line.split()) for line in lines("cut.txt")) <= 2
+    assert max(len(line.split()) for line in lines("cut.txt")) <= 3
     assert main([*arguments, "decode.beam_size=0"]) == 2
 
 

@@ -21,7 +21,7 @@ from nmt.config import DecodeConfig, ModelConfig, TokenizerConfig
 from nmt.data.batches import make_batch
 from nmt.errors import CheckpointError, ConfigError
 from nmt.model.seq2seq import Seq2Seq
-from nmt.search import beam_search
+from nmt.search import Found, beam_search
 from nmt.tokenizer import train_tokenizers
 from nmt.translator import Part, Translation, Translator, to_json
 
@@ -203,7 +203,17 @@ def test_nbest_lists(build: Build, limit: int) -> None:
 def test_an_nbest_list_has_no_text_twice_though_its_pieces_differ(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = build(beam_size=6)
     monkeypatch.setattr(translator.tgt_tokenizer.__class__, "decode", lambda self, ids: ["same"] * len(ids))
-    assert [text for text, _ in next(translator.hypotheses(LINES[:1], nbest=6)).nbest] == ["same"]
+    best = next(translator.hypotheses(LINES[:1])).score
+    assert next(translator.hypotheses(LINES[:1], nbest=6)).nbest == (("same", pytest.approx(best)),)
+
+
+def test_an_nbest_list_holds_nothing_that_is_cut_off_where_anything_is_finished(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = build()
+    cut_off = Found((9, 9), -1.0, -0.5, False, torch.ones(2, 9))
+    for found, count in (([Found((8,), -4.0, -2.0, True, torch.ones(2, 9)), cut_off], 1), ([cut_off], 1)):
+        monkeypatch.setattr(translator, "_search_batch", lambda sources, nbest, found=found: [found])
+        one = next(translator.hypotheses(LINES[:1], nbest=2))
+        assert (len(one.nbest), one.score, one.finished) == (count, found[0].score, found[0].finished)
 
 
 def test_nbest_beyond_the_beam(build: Build) -> None:

@@ -43,10 +43,10 @@ def test_context_is_the_weighted_average_of_annotations() -> None:
     torch.testing.assert_close(context, torch.tensor([[[1.5, 15.0]]]))
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e4, 1e30])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
 def test_rows_sum_to_one_and_padding_is_exactly_zero(scale: float) -> None:
     torch.manual_seed(0)
-    weights = weights_of(torch.randn(B, K, S).clamp(min=-0.5) * scale if scale < 1e9 else torch.zeros(B, K, S), MASK)
+    weights = weights_of(torch.randn(B, K, S) * scale, MASK)
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, K))
     assert (weights[~MASK[:, None].expand(B, K, S)] == 0).all()
 
