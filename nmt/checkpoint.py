@@ -70,9 +70,13 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     """
     content = _read(Path(path))
     if content.get("format") != FORMAT:
-        raise CheckpointError(f"{path} has checkpoint format {content.get('format')!r}; this version reads {FORMAT}: train again, or use the version that wrote it")
+        raise CheckpointError(
+            f"{path} has checkpoint format {content.get('format')!r}; this version reads {FORMAT}: use the version that wrote it"
+        )
     if content.get("digest") != digest(content):
-        raise CheckpointError(f"{path} is damaged: its content does not agree with its digest; use another checkpoint of the run, or copy it again")
+        raise CheckpointError(
+            f"{path} is damaged: its content does not agree with its digest; use another checkpoint of the run, or copy it again"
+        )
     try:
         source, target = (Tokenizer(content[name].numpy().tobytes()) for name in ("src_tokenizer", "tgt_tokenizer"))
         return Checkpoint(load(TrainConfig, content["config"]), source, target, content["model"], content["about"], content["training"])
@@ -126,7 +130,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _what_is_wrong(path: Path, error: Exception) -> str:
-    if not path.read_bytes()[:2] == b"PK":  # what PyTorch writes is a zip archive
+    if path.read_bytes()[:2] != b"PK":  # what PyTorch writes is a zip archive
         return "is no checkpoint of this program: it is not a PyTorch file"
     if isinstance(error, pickle.UnpicklingError):
         return "is no checkpoint of this program: it is damaged, or holds more than tensors and plain data"

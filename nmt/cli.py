@@ -40,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that half-written files are removed
     try:
         return _run(arguments)
     except NmtError as error:
@@ -71,6 +72,7 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
     """Let Hydra compose the configuration of a verb and call it, once or, with --multirun, for each combination."""
     import hydra
     from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
     from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -80,9 +82,11 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
         codes.append(0)
         try:
             values: Any = OmegaConf.to_container(composed, resolve=True)
-            if verb == "train" and HydraConfig.get().mode.name == "MULTIRUN":
+            if verb == "train" and HydraConfig.get().mode == RunMode.MULTIRUN:
                 values["run"]["name"] = f"{values['run']['name']}/{HydraConfig.get().job.override_dirname}".rstrip("/")
             codes[-1] = _call(verb, load(VERBS[verb][0], values))
+            if codes[-1] > 128:
+                sys.exit(codes[-1])  # a signal ends all jobs of a --multirun
         except (NmtError, OmegaConfBaseException) as error:  # other jobs of a --multirun go on
             print(f"nmt {verb}: {_explain(error, verb)}", file=sys.stderr)
             codes[-1] = 2

@@ -173,6 +173,7 @@ class TrainConfig:
     run: RunConfig
     precision: Precision
 
+
 @dataclass(frozen=True)
 class MachineConfig:
     """What the commands that do not train may use of the machine."""

@@ -4,7 +4,8 @@ import json
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,18 +18,27 @@ from nmt.files import write_text
 
 log = logging.getLogger(__name__)
 SHOWN = {"loss": 3, "perplexity": 2, "bleu": 2, "chrf": 2}  # what the line of a validation shows, with digits after the point
+BAR = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a validation found: scores by name, and a few sentences, each as source, reference and hypothesis."""
+
+    scores: Mapping[str, float]
+    samples: Sequence[Mapping[str, str]] = ()
 
 
 class Journal:
     """Writes the numbers of a run; a context manager that closes its files."""
 
-    def __init__(self, folder: Path, step: int, total_steps: int | None) -> None:
+    def __init__(self, folder: Path, step: int, done: float) -> None:
         """Open the records of a run that stands at `step`, and drop what an interrupted run wrote after it.
 
         Args:
             folder: the run's folder.
             step: the update that training goes on from; rows of later updates are removed, since they will be made again.
-            total_steps: the length of the progress bar; None where another limit ends the run.
+            done: the share of the run that is done, 0 to 1, for the progress bar.
         """
         from torch.utils.tensorboard import SummaryWriter  # slow to import, and only training needs it
 
@@ -37,7 +47,7 @@ class Journal:
             write_text(self.path, "".join(f"{line}\n" for line in _rows_until(self.path, step)))
         self.file = self.path.open("a", encoding="utf-8", newline="\n")
         self.board = SummaryWriter(str(folder), purge_step=step + 1)
-        self.bar = tqdm(total=total_steps, initial=step, unit="step", desc="train", disable=None, dynamic_ncols=True)
+        self.bar = tqdm(total=1.0, initial=done, disable=None, dynamic_ncols=True, bar_format=BAR)
 
     def __enter__(self) -> Self:
         return self
@@ -47,30 +57,34 @@ class Journal:
         self.board.close()
         self.file.close()
 
-    def advance(self) -> None:
-        """Move the progress bar by one update."""
-        self.bar.update()
+    def advance(self, step: int, done: float) -> None:
+        """Move the progress bar to an update."""
+        self.bar.set_description_str(f"update {step}", refresh=False)
+        self.bar.update(done - self.bar.n)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Record numbers of one update, by name; names that begin with valid_ are of a validation."""
-        self.file.write(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
-        self.file.flush()
+        """Record numbers of the updates since the last report, by name: loss and tokens_per_second among them."""
+        self._write({"step": step, **values})
         for name, value in values.items():
-            kind, short = ("valid", name.removeprefix("valid_")) if name.startswith("valid_") else ("train", name)
-            self.board.add_scalar(f"{kind}/{short}", value, step)
-        if "tokens_per_second" in values:
-            self.bar.set_postfix(loss=f"{values['loss']:.3f}", tokens_per_second=f"{values['tokens_per_second']:.0f}")
+            self.board.add_scalar(f"train/{name}", value, step)
+        self.bar.set_postfix_str(f"loss {values['loss']:.3f}, {values['tokens_per_second']:.0f} tokens/s", refresh=False)
 
-    def validation(self, step: int, scores: Mapping[str, float], improved: bool, seconds: float) -> None:
-        """Record the scores of a validation, and say them in one line."""
-        self.scalars(step, {f"valid_{name}": value for name, value in scores.items()} | {"seconds": round(seconds, 1)})
+    def validation(self, step: int, validation: Validation, improved: bool, seconds: float) -> None:
+        """Record a validation, show its sample translations, and say its scores in one line."""
+        scores = validation.scores
+        self._write({"step": step, **{f"valid_{name}": value for name, value in scores.items()}, "seconds": round(seconds, 1)})
+        self._write({"step": step, "samples": validation.samples})
+        for name, value in scores.items():
+            self.board.add_scalar(f"valid/{name}", value, step)
+        for number, sample in enumerate(validation.samples):
+            self.board.add_text(f"sample {number + 1}", "  \n".join(f"**{side}** {text}" for side, text in sample.items()), step)
+            log.info("\n".join(f"  {side:<12}{text}" for side, text in sample.items()))
         told = "  ".join(f"{name} {scores[name]:.{digits}f}" for name, digits in SHOWN.items() if name in scores)
         log.info("update %d  %d:%02d min  %s%s", step, *divmod(int(seconds), 60), told, "  (best so far)" if improved else "")
 
-    def samples(self, step: int, texts: Mapping[str, str]) -> None:
-        """Keep sample translations for TensorBoard's text page."""
-        for name, text in texts.items():
-            self.board.add_text(name, text, step)
+    def _write(self, row: Mapping[str, object]) -> None:
+        self.file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        self.file.flush()
 
 
 class Window:

@@ -29,6 +29,4 @@ def build_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig)
         )
     assert config.beta1 is not None and config.beta2 is not None
     rule = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
-    return rule(
-        parameters, lr=config.lr, betas=(config.beta1, config.beta2), eps=config.eps, weight_decay=config.weight_decay, fused=True
-    )
+    return rule(parameters, lr=config.lr, betas=(config.beta1, config.beta2), eps=config.eps, weight_decay=config.weight_decay, fused=True)

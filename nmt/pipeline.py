@@ -8,7 +8,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 def prepare(config: PrepareConfig) -> None:
     """`nmt prepare`."""
     corpus = prepare_corpus(dataclasses.replace(config, data=absolute(config.data)))
-    log.info("%s: %d training pairs, %d validation pairs", corpus.folder, len(corpus.train), len(corpus.valid))
+    log.info("%s: %s", corpus.folder, _described(corpus))
 
 
 def train(config: TrainConfig) -> int:
@@ -134,8 +134,10 @@ def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.dev
     batches = Batches(corpus.train, corpus.src_tokenizer, corpus.tgt_tokenizer, config.batches, config.run.seed)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     about = {"data": corpus.digest, "statistics": corpus.statistics, "parameters": parameters, "versions": _versions()}
-    log.info("%s: %d pairs, %d validation pairs, %s", corpus.folder, len(corpus.train), len(corpus.valid), _vocabulary(corpus))
-    log.info("%.1f million parameters, %s, %s, %d threads", parameters / 1e6, device, str(dtype).removeprefix("torch."), torch.get_num_threads())
+    log.info("%s: %s", corpus.folder, _described(corpus))
+    log.info(
+        "%.1f million parameters, %s, %s, %d threads", parameters / 1e6, device, str(dtype).removeprefix("torch."), torch.get_num_threads()
+    )
     blank = Checkpoint(config, corpus.src_tokenizer, corpus.tgt_tokenizer, {}, about)
     return Trainer(config, model, batches, validate, blank, folder, dtype)
 
@@ -146,7 +148,7 @@ def _model(config: TrainConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokeniz
 
 def _score_existing(config: EvaluateConfig) -> tuple[Report, list[str]]:
     """Score the lines of `hyp` against `ref`."""
-    if not config.ref or config.checkpoint or config.split or config.src or config.testset:
+    if not config.hyp or not config.ref or config.checkpoint or config.split or config.src or config.testset:
         raise ConfigError("hyp= needs ref=, and neither checkpoint=, split=, src= nor testset=")
     hypotheses = list(read_lines(config.hyp))
     references = [list(read_lines(path)) for path in config.ref]
@@ -231,9 +233,11 @@ def _versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in ("nmt", "torch", "sentencepiece", "sacrebleu")}
 
 
-def _vocabulary(corpus: PreparedCorpus) -> str:
-    src, tgt = corpus.src_tokenizer, corpus.tgt_tokenizer
-    return f"{src.vocab_size} joint pieces" if src is tgt else f"{src.vocab_size} source and {tgt.vocab_size} target pieces"
+def _described(corpus: PreparedCorpus) -> str:
+    src, tgt, facts = corpus.src_tokenizer, corpus.tgt_tokenizer, corpus.statistics
+    pieces = f"{src.vocab_size:,} joint pieces" if src is tgt else f"{src.vocab_size:,} source and {tgt.vocab_size:,} target pieces"
+    lengths = f"{facts['src_mean_tokens']:.1f} and {facts['tgt_mean_tokens']:.1f} pieces a sentence"
+    return f"{len(corpus.train):,} pairs, {lengths}, {pieces}, {len(corpus.valid):,} validation pairs"
 
 
 def _outline(name: str, value: Any, indent: str = "") -> Iterator[str]:

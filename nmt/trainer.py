@@ -5,7 +5,7 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
 from nmt.device import autocast, random_states, restore_random_states
 from nmt.errors import NmtError
-from nmt.journal import Journal, Window
+from nmt.journal import Journal, Validation, Window
 from nmt.metrics import is_better
 from nmt.model.seq2seq import Seq2Seq
 from nmt.optimizer import build_optimizer
@@ -61,7 +61,7 @@ class Trainer:
         config: TrainConfig,
         model: Seq2Seq,
         batches: Batches,
-        validate: Callable[[], Mapping[str, float]],
+        validate: Callable[[], Validation],
         blank: Checkpoint,
         folder: Path,
         dtype: torch.dtype,
@@ -72,7 +72,7 @@ class Trainer:
             config: everything that the experiment fixes.
             model: the network, on its device.
             batches: the endless stream of training batches, which knows its own position.
-            validate: called with the model in evaluation mode; returns the scores by name, `trainer.metric` among them.
+            validate: called with the model in evaluation mode; its scores hold `trainer.metric`.
             blank: a checkpoint with the run's configuration and tokenizers, to be filled in whenever one is saved.
             folder: where last.pt and best.pt go.
             dtype: the type of the matrix products, float32, bfloat16 or float16.
@@ -99,7 +99,7 @@ class Trainer:
         """
         limits = self.config.trainer
         batches = iter(self.batches)
-        with self._signals(), Journal(self.folder, self.progress.step, limits.max_steps) as journal:
+        with self._signals(), Journal(self.folder, self.progress.step, self._share_done()) as journal:
             try:
                 while True:
                     if self._validation_due():
@@ -107,7 +107,7 @@ class Trainer:
                     if reached := self.limit_reached():
                         break
                     self._update([next(batches) for _ in range(self.config.batches.accumulate)])
-                    journal.advance()
+                    journal.advance(self.progress.step, self._share_done())
                     if self.progress.step % limits.log_every_steps == 0:
                         self._report(journal)
                     if self.progress.step % limits.save_every_steps == 0:
@@ -163,7 +163,7 @@ class Trainer:
                 smoothed, nll = self.model.loss(
                     moved.src, moved.src_lengths, moved.tgt_in, moved.tgt_out, self.config.trainer.label_smoothing
                 )
-            self.scaler.scale(smoothed / tokens).backward()
+            torch.autograd.backward(self.scaler.scale(smoothed / tokens))
             self.window.add(batch, nll.detach())
         self.scaler.unscale_(self.optimizer)  # clipping must see the true gradient
         clip_norm = self.config.optimizer.clip_norm
@@ -181,25 +181,26 @@ class Trainer:
         """Score the model, keep it where it is the best so far, tell the schedule, save."""
         self._report(journal)
         began = time.monotonic()
-        scores = self._score()
+        validation = self._score()
         progress, metric = self.progress, self.config.trainer.metric
         progress.validated_step = progress.step
         progress.validation_seconds = time.monotonic() - began
-        if scores is not None:
-            self.scores = dict(scores)
-            improved = is_better(metric, scores[metric], progress.best)
+        if validation is not None:
+            self.scores = dict(validation.scores)
+            score = self.scores[metric]
+            improved = is_better(metric, score, progress.best)
             progress.without_improvement = 0 if improved else progress.without_improvement + 1
             if improved:
-                progress.best, progress.best_step = scores[metric], progress.step
-            journal.validation(progress.step, scores, improved, self._seconds())
+                progress.best, progress.best_step = score, progress.step
+            journal.validation(progress.step, validation, improved, self._seconds())
             if self.scheduler.validated(improved):
                 log.info("no better %s for a while: learning rate cut to %.3g", metric, self.scheduler.lr(progress.step + 1))
-            self._keep(scores[metric], improved)
+            self._keep(score, improved)
         self._save_last()
         self.window = Window()  # the time of a validation is not training speed
 
-    def _score(self) -> Mapping[str, float] | None:
-        """The validation scores; None where validation itself failed, which is an error in the log and a gap in the records."""
+    def _score(self) -> Validation | None:
+        """What the validation found; None where validation itself failed, which is an error in the log and a gap in the records."""
         self.model.eval()
         try:
             self.validating = True
@@ -260,10 +261,16 @@ class Trainer:
             "scores": self.scores,
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
-        filled = dataclasses.replace(
-            self.blank, model=self.model.state_dict(), about=self.blank.about | about, training=training or {}
-        )
+        filled = dataclasses.replace(self.blank, model=self.model.state_dict(), about=self.blank.about | about, training=training or {})
         save_checkpoint(path, filled)
+
+    def _share_done(self) -> float:
+        """How much of the run is done, 0 to 1, by the limit that is nearest."""
+        limits = self.config.trainer
+        reached = ((self.progress.step, limits.max_steps), (self.batches.epochs_done, limits.max_epochs))
+        shares = [value / limit for value, limit in reached if limit]
+        shares += [self._seconds() / (60 * limits.max_minutes)] if limits.max_minutes else []
+        return min(1.0, max(shares, default=0.0))
 
     def _seconds(self) -> float:
         """Time spent on this run, validation included, summed over its continuations."""

@@ -3,12 +3,14 @@
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import torch
 
 from nmt.data.batches import Batch, make_batch
 from nmt.device import autocast
 from nmt.evaluate import evaluate
+from nmt.journal import Validation
 from nmt.metrics import distinct_ratio, looping_share
 from nmt.model.seq2seq import Seq2Seq
 from nmt.tokenizer import Tokenizer
@@ -18,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Validator:
-    """Scores a model that is being trained on the validation pairs; calling it returns the scores by name."""
+    """Scores a model that is being trained on the validation pairs, when it is called."""
 
     def __init__(self, translator: Translator, pairs: Sequence[tuple[str, str]], max_tokens: int, dtype: torch.dtype, samples: int) -> None:
         """Encode the pairs once.
@@ -33,14 +35,12 @@ class Validator:
         self.translator, self.pairs, self.dtype, self.samples = translator, pairs, dtype, samples
         self.batches = list(batch_pairs(pairs, translator.src_tokenizer, translator.tgt_tokenizer, max_tokens))
 
-    def __call__(self) -> dict[str, float]:
-        """Loss (nats a target token), perplexity, BLEU, chrF, length ratio, shares of distinct and of looping translations."""
+    def __call__(self) -> Validation:
+        """Loss (nats a target token), perplexity, BLEU, chrF, length ratio, shares of distinct and of looping translations; samples."""
         sources, references = zip(*self.pairs, strict=True)
         loss = mean_loss(self.translator.model, self.batches, self.dtype)
         hypotheses = self.translator.translate(sources)
         report = evaluate(hypotheses, references, self.translator.tgt_lang, ter=False)
-        for number in range(min(self.samples, len(self.pairs))):
-            log.info("  source      %s\n  reference   %s\n  hypothesis  %s", sources[number], references[number], hypotheses[number])
         scores = {
             "loss": loss,
             "perplexity": math.exp(min(loss, 100.0)),
@@ -52,12 +52,12 @@ class Validator:
         }
         if len(self.pairs) >= 20 and scores["distinct"] < 0.1:
             log.warning("fewer than one in ten translations differ: the decoder may be ignoring the source (is optimizer.lr too high?)")
-        return scores
+        columns = zip(sources, references, hypotheses, strict=True)
+        samples = [dict(zip(("source", "reference", "hypothesis"), column, strict=True)) for column in islice(columns, self.samples)]
+        return Validation(scores, samples)
 
 
-def batch_pairs(
-    pairs: Sequence[tuple[str, str]], src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, max_tokens: int
-) -> Iterator[Batch]:
+def batch_pairs(pairs: Sequence[tuple[str, str]], src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, max_tokens: int) -> Iterator[Batch]:
     """Batches of text pairs in order of length, each of at most max_tokens positions or of one pair."""
     ids = zip(src_tokenizer.encode([src for src, _ in pairs]), tgt_tokenizer.encode([tgt for _, tgt in pairs]), strict=True)
     waiting: list[tuple[list[int], list[int]]] = []

@@ -30,7 +30,9 @@ def test_everything_comes_back(checkpoint: Checkpoint, tmp_path: Path) -> None:
     assert back.config == checkpoint.config and back.about == checkpoint.about
     assert back.src_tokenizer.model == checkpoint.src_tokenizer.model
     assert back.model.keys() == checkpoint.model.keys()
-    assert all(torch.equal(back.model[name], tensor) and back.model[name].dtype == tensor.dtype for name, tensor in checkpoint.model.items())
+    assert all(
+        torch.equal(back.model[name], tensor) and back.model[name].dtype == tensor.dtype for name, tensor in checkpoint.model.items()
+    )
     assert digest(back.training) == digest(checkpoint.training)
 
 
@@ -73,7 +75,10 @@ class Malicious:
 
 
 def test_a_malicious_file_runs_nothing(tmp_path: Path) -> None:
-    for name, write in (("pickle", lambda path, value: path.write_bytes(pickle.dumps(value))), ("torch", lambda path, value: torch.save(value, path))):
+    for name, write in (
+        ("pickle", lambda path, value: path.write_bytes(pickle.dumps(value))),
+        ("torch", lambda path, value: torch.save(value, path)),
+    ):
         write(tmp_path / name, {"format": 1, "x": Malicious(str(tmp_path / "marker"))})
         with pytest.raises(CheckpointError, match="is no checkpoint of this program"):
             load_checkpoint(tmp_path / name)
@@ -100,5 +105,7 @@ def test_a_failed_save_keeps_the_old_one(checkpoint: Checkpoint, tmp_path: Path)
     with pytest.raises(DataError, match="there is no folder"):
         save_checkpoint(tmp_path / "no" / "a.pt", checkpoint)
     with pytest.raises(TypeError, match="tensors and plain data"):
-        save_checkpoint(tmp_path / "a.pt", Checkpoint(checkpoint.config, checkpoint.src_tokenizer, checkpoint.tgt_tokenizer, {}, {"x": object()}))
+        save_checkpoint(
+            tmp_path / "a.pt", Checkpoint(checkpoint.config, checkpoint.src_tokenizer, checkpoint.tgt_tokenizer, {}, {"x": object()})
+        )
     assert not list(tmp_path.iterdir())

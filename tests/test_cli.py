@@ -35,7 +35,8 @@ def test_any_file_name_can_be_typed_as_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a b=(c),ä日.txt", "${x}.txt", "\\${a\\\\${b}", "it's", 'say "hi"', "1e3", "true", "a,b", "(1)", "[x].txt", "{a: b}", "*", "a\\"]
+    "name",
+    ["a b=(c),ä日.txt", "${x}.txt", "\\${a\\\\${b}", "it's", 'say "hi"', "1e3", "true", "a,b", "(1)", "[x].txt", "{a: b}", "*", "a\\"],
 )
 def test_odd_names(name: str) -> None:
     assert parsed(quote_path(f"checkpoint={name}", path_settings("translate"))) == name

@@ -48,7 +48,15 @@ def test_a_missing_value_says_how_to_give_it() -> None:
 
 
 def test_a_whole_number_is_not_a_fraction() -> None:
-    values = {"type": "bpe", "joint": True, "vocab_size": 8000, "character_coverage": 1, "byte_fallback": True, "sample_lines": 10, "seed": 1}
+    values = {
+        "type": "bpe",
+        "joint": True,
+        "vocab_size": 8000,
+        "character_coverage": 1,
+        "byte_fallback": True,
+        "sample_lines": 10,
+        "seed": 1,
+    }
     load(TokenizerConfig, values)
     with pytest.raises(ConfigError, match=r"vocab_size = 8000\.5: expected a whole number"):
         load(TokenizerConfig, values | {"vocab_size": 8000.5})

@@ -23,7 +23,9 @@ def test_the_wheel_carries_the_configuration_and_finds_it(tmp_path: Path) -> Non
     where = "import nmt.config; print(nmt.config.config_dir())"
     found = subprocess.run([sys.executable, "-c", where], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
     assert found.stdout.strip() == str(tmp_path / "site/nmt/configs")
-    told = subprocess.run([sys.executable, "-m", "nmt", "train", "--help"], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
+    told = subprocess.run(
+        [sys.executable, "-m", "nmt", "train", "--help"], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    )
     assert "nmt train " in told.stdout
 
 

@@ -13,7 +13,6 @@ from conftest import sentences
 from nmt import Translator
 from nmt.cli import main
 
-
 LEARNING = [
     "trainer.max_steps=200", "trainer.valid_every_steps=100", "batches.max_tokens=1000", "optimizer.lr=0.01", "scheduler.warmup_steps=10",
     "model.dropout=0", "model.encoder_size=32", "model.decoder_size=64", "model.embedding_size=32", "model.attention_size=32",
@@ -66,7 +65,8 @@ def test_a_pipe_gives_what_a_file_gives(corpus: Path) -> None:
 
 
 def test_a_reader_that_leaves_is_no_error(corpus: Path) -> None:
-    command = f"yes 'The dog sees the cat.' | head -3000 | {sys.executable} -m nmt translate checkpoint=runs/test/best.pt decode.beam_size=1 | head -1"
+    translate = f"{sys.executable} -m nmt translate checkpoint=runs/test/best.pt decode.beam_size=1"
+    command = f"yes 'The dog sees the cat.' | head -3000 | {translate} | head -1"
     told = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert told.stdout.count("\n") == 1 and "Traceback" not in told.stderr and "Exception" not in told.stderr
 

@@ -7,7 +7,9 @@ from nmt.errors import ConfigError
 from nmt.scheduler import Scheduler
 
 
-def schedule(name: str, warmup: int = 0, factor: float | None = None, patience: int | None = None, min_lr: float | None = None) -> Scheduler:
+def schedule(
+    name: str, warmup: int = 0, factor: float | None = None, patience: int | None = None, min_lr: float | None = None
+) -> Scheduler:
     return Scheduler(SchedulerConfig(name, warmup, factor, patience, min_lr), base_lr=0.1)  # type: ignore[arg-type]
 
 

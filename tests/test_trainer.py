@@ -19,6 +19,7 @@ from nmt.data.batches import make_batch
 from nmt.data.dataset import PreparedCorpus
 from nmt.data.prepare import prepare
 from nmt.errors import ConfigError, DataError
+from nmt.journal import Validation
 from nmt.trainer import Interrupted, Trainer
 
 Composer = Callable[..., TrainConfig]
@@ -57,7 +58,7 @@ def assert_same(first: Path, second: Path) -> None:
         assert equal, f"{place} differs"
 
 
-def rows(folder: Path) -> list[dict[str, float]]:
+def rows(folder: Path) -> list[dict[str, Any]]:
     timed = ("tokens_per_second", "seconds")
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return [{name: value for name, value in json.loads(line).items() if name not in timed} for line in lines]
@@ -102,7 +103,7 @@ def test_an_interrupted_validation_is_made_again(composed: Composer) -> None:
     calm.run()
     first = trainer_of(composed(), "stopped")
 
-    def interrupted() -> Mapping[str, float]:
+    def interrupted() -> Validation:
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("the signal ends a validation at once")
 
@@ -172,7 +173,7 @@ def test_the_first_limit_ends_a_run_and_is_named(composed: Composer, limits: tup
 def test_best_is_the_best_validation_and_keep_keeps_so_many(composed: Composer) -> None:
     scores = iter([3.0, 7.0, 5.0, 7.0, 1.0, 6.0])
     trainer = trainer_of(composed("trainer.valid_every_steps=2", "trainer.keep=3"))
-    trainer.validate = lambda: {"bleu": next(scores), "loss": 1.0}
+    trainer.validate = lambda: Validation({"bleu": next(scores), "loss": 1.0})
     trainer.run()
     assert (trainer.progress.best, trainer.progress.best_step) == (7.0, 4)
     assert load_checkpoint(trainer.folder / "best.pt").about["step"] == 4
@@ -182,7 +183,7 @@ def test_best_is_the_best_validation_and_keep_keeps_so_many(composed: Composer) 
 def test_a_metric_that_falls_is_better_when_lower(composed: Composer) -> None:
     scores = iter([3.0, 2.0, 5.0])
     trainer = trainer_of(composed("trainer.valid_every_steps=4", "trainer.metric=loss"))
-    trainer.validate = lambda: {"loss": next(scores)}
+    trainer.validate = lambda: Validation({"loss": next(scores)})
     trainer.run()
     assert (trainer.progress.best, trainer.progress.best_step) == (2.0, 8)
 
@@ -190,7 +191,7 @@ def test_a_metric_that_falls_is_better_when_lower(composed: Composer) -> None:
 def test_a_failed_validation_is_a_gap_and_not_an_end(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
     trainer = trainer_of(composed())
 
-    def failing() -> Mapping[str, float]:
+    def failing() -> Validation:
         raise ZeroDivisionError
 
     trainer.validate = failing
@@ -206,6 +207,8 @@ def test_what_a_run_records(composed: Composer) -> None:
     found = rows(folder)
     names = {name for row in found for name in row}
     assert {"step", "loss", "perplexity", "gradient_norm", "lr", "padding", "epoch", "valid_loss", "valid_bleu", "valid_chrf"} <= names
+    samples = next(row["samples"] for row in found if "samples" in row)
+    assert len(samples) == 3 and set(samples[0]) == {"source", "reference", "hypothesis"}
     assert list(folder.glob("events.out.tfevents.*"))
     losses = [row["loss"] for row in found if "loss" in row]
     assert losses[-1] < losses[0] and all(math.isfinite(loss) for loss in losses)

@@ -175,6 +175,11 @@ class Batches:
             return self._plan_of_epoch()
         return self._plan
 
+    @property
+    def epochs_done(self) -> float:
+        """How many times all pairs have been seen, with the share of the epoch at hand."""
+        return self.epoch + self._position / max(1, len(self._plan_of_epoch()))
+
     def state_dict(self) -> dict[str, int]:
         """Where the next batch is."""
         return {"epoch": self.epoch, "position": self._position}
