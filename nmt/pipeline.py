@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import math
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -120,6 +121,8 @@ def _run_folder(run: RunConfig) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"cannot make the run's folder {folder}: {error.strerror}") from error
+    if not os.access(folder, os.W_OK):
+        raise DataError(f"cannot write to the run's folder {folder}: give another run.folder= or run.name=")
     return folder
 
 
