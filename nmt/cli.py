@@ -9,9 +9,9 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
-from nmt.config import EvaluateConfig, InfoConfig, PrepareConfig, TrainConfig, TranslateConfig, config_dir
+from nmt.config import PATH, EvaluateConfig, InfoConfig, PrepareConfig, TrainConfig, TranslateConfig, config_dir
 from nmt.errors import ConfigError, NmtError
 from nmt.schema import load, settings, unknown_setting
 
@@ -48,10 +48,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:
-        # The reader has gone (`| head`): nothing is left to say, also not when Python flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
 
 
 def _run(arguments: list[str]) -> int:
@@ -90,6 +86,10 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
         except (NmtError, OmegaConfBaseException) as error:  # other jobs of a --multirun go on
             print(f"nmt {verb}: {_explain(error, verb)}", file=sys.stderr)
             codes[-1] = 2
+        except BrokenPipeError:
+            # The reader has gone (`| head`): nothing is left to say, also not when Python flushes at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            codes[-1] = 128 + signal.SIGPIPE
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra's errors reach us, to be said in one line
     try:
@@ -140,7 +140,11 @@ def _call(verb: str, config: object) -> int:
 def path_settings(verb: str) -> dict[str, bool]:
     """The settings of a verb that hold file names; True where the setting is a list of them."""
     hints = settings(VERBS[verb][0])
-    return {name: "list" in repr(hint) for name, hint in hints.items() if "'path'" in repr(hint)}
+    return {name: _mentions(hint, list[Any]) for name, hint in hints.items() if _mentions(hint, PATH)}
+
+
+def _mentions(hint: Any, part: Any) -> bool:
+    return bool(hint == part) or any(_mentions(argument, part) for argument in get_args(hint))
 
 
 def quote_path(argument: str, paths: dict[str, bool]) -> str:

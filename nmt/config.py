@@ -14,8 +14,9 @@ NotNegative = Annotated[float, Range(0)]
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Metric = Literal["bleu", "chrf", "loss", "perplexity"]
-FilePath = Annotated[str, "path"]  # the command line quotes what is given for such a setting
-FilePaths = Annotated[list[Any], "path"]
+PATH = "path"  # marks settings that hold file names: the command line quotes what is given for them
+FilePath = Annotated[str, PATH]
+FilePaths = Annotated[list[Any], PATH]
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,10 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluate import Report, check_lengths, test_set
 from nmt.evaluate import evaluate as score
 from nmt.files import writing
-from nmt.model.seq2seq import Seq2Seq
 from nmt.resume import refuse_changes
 from nmt.schema import load
-from nmt.tokenizer import Tokenizer
 from nmt.trainer import Interrupted, Trainer
-from nmt.translator import Translation, Translator, to_json
+from nmt.translator import Translation, Translator, build_model, to_json
 from nmt.validation import Validator, batch_pairs, mean_loss
 
 log = logging.getLogger(__name__)
@@ -130,7 +128,7 @@ def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.dev
     """A trainer at its first update, and a few lines that say what it will do."""
     seed_everything(config.run.seed)
     dtype = pick_dtype(config.precision, device)
-    model = _model(config, corpus.src_tokenizer, corpus.tgt_tokenizer).to(device)
+    model = build_model(config.model, corpus.src_tokenizer, corpus.tgt_tokenizer).to(device)
     decode = dataclasses.replace(config.decode, beam_size=config.trainer.valid_beam_size)
     translator = Translator(model, corpus.src_tokenizer, corpus.tgt_tokenizer, decode, config.data.tgt_lang, device)
     validate = Validator(translator, corpus.valid, config.batches.max_tokens, dtype, config.trainer.samples)
@@ -143,10 +141,6 @@ def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.dev
     )
     blank = Checkpoint(config, corpus.src_tokenizer, corpus.tgt_tokenizer, {}, about)
     return Trainer(config, model, batches, validate, blank, folder, dtype)
-
-
-def _model(config: TrainConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Seq2Seq:
-    return Seq2Seq(config.model, src_tokenizer.vocab_size, tgt_tokenizer.vocab_size, src_tokenizer.pad_id, tgt_tokenizer.pad_id)
 
 
 def _score_existing(config: EvaluateConfig) -> tuple[Report, list[str]]:

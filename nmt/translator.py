@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nmt.checkpoint import Checkpoint, load_checkpoint
-from nmt.config import DecodeConfig
+from nmt.config import DecodeConfig, ModelConfig
 from nmt.data.batches import make_batch
 from nmt.data.segments import split_line
 from nmt.device import autocast, pick_device, pick_dtype
@@ -95,6 +95,11 @@ def to_json(translation: Translation) -> dict[str, Any]:
     }
 
 
+def build_model(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Seq2Seq:
+    """A network with new parameters, for the vocabularies of two tokenizers."""
+    return Seq2Seq(config, src_tokenizer.vocab_size, tgt_tokenizer.vocab_size, src_tokenizer.pad_id, tgt_tokenizer.pad_id)
+
+
 class Translator:
     """Translates lines with one model. Neither texts nor their order depend on how lines are batched."""
 
@@ -119,10 +124,10 @@ class Translator:
     @classmethod
     def of(cls, checkpoint: Checkpoint, device: torch.device, decode: DecodeConfig) -> Self:
         """A translator with the model of a checkpoint."""
-        config, src, tgt = checkpoint.config, checkpoint.src_tokenizer, checkpoint.tgt_tokenizer
-        model = Seq2Seq(config.model, src.vocab_size, tgt.vocab_size, src.pad_id, tgt.pad_id)
+        src, tgt = checkpoint.src_tokenizer, checkpoint.tgt_tokenizer
+        model = build_model(checkpoint.config.model, src, tgt)
         model.load_state_dict(checkpoint.model)
-        return cls(model.eval(), src, tgt, decode, config.data.tgt_lang, device)
+        return cls(model.eval(), src, tgt, decode, checkpoint.config.data.tgt_lang, device)
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto", **decode: Any) -> Self:

@@ -1,39 +1,15 @@
 """What several test files share: a small parallel corpus, composed configurations, tokenizers and a model."""
 
-import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from toy_corpus import Composer, sentences, write_pairs
 
 from nmt.config import TrainConfig, config_dir
 from nmt.schema import load
-
-NOUNS = {"dog": "Hund", "cat": "Kater", "man": "Mann", "bird": "Vogel", "tree": "Baum", "boy": "Junge", "car": "Wagen", "fish": "Fisch"}
-VERBS = {"sees": "sieht", "hears": "hört", "finds": "findet", "likes": "mag"}
-ADJECTIVES = {"big": "großen", "small": "kleinen", "old": "alten", "young": "jungen", "red": "roten"}
-
-
-def sentences(count: int, seed: int) -> list[tuple[str, str]]:
-    """Pairs such as "the dog sees the big cat ." and their German, the same for the same seed."""
-    chance = random.Random(seed)
-    pairs = []
-    for _ in range(count):
-        (subject, subjekt), (verb, verbum), (adjective, adjektiv), (noun, nomen) = (
-            chance.choice(sorted(words.items())) for words in (NOUNS, VERBS, ADJECTIVES, NOUNS)
-        )
-        pairs.append((f"The {subject} {verb} the {adjective} {noun}.", f"Der {subjekt} {verbum} den {adjektiv} {nomen}."))
-    return pairs
-
-
-def write_pairs(prefix: Path, pairs: list[tuple[str, str]]) -> str:
-    """Write PREFIX.en and PREFIX.de; returns the prefix as text."""
-    for side, lang in enumerate(("en", "de")):
-        Path(f"{prefix}.{lang}").write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8", newline="\n")
-    return str(prefix)
 
 
 @pytest.fixture(scope="session")
@@ -64,6 +40,9 @@ def settings(corpus: Path) -> list[str]:
         "model.readout_size=16",
         "model.init_scale=0.3",
         "batches.max_tokens=200",
+        "optimizer.lr=0.01",
+        "scheduler=plateau",
+        "scheduler.warmup_steps=2",
         "trainer.max_epochs=null",
         "trainer.max_steps=12",
         "trainer.valid_every_steps=6",
@@ -73,9 +52,6 @@ def settings(corpus: Path) -> list[str]:
         "run.name=test",
         "precision=fp32",
     ]
-
-
-Composer = Callable[..., TrainConfig]
 
 
 @pytest.fixture

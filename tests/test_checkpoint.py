@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import sentences
+from toy_corpus import sentences
 
 from nmt.checkpoint import Checkpoint, digest, load_checkpoint, save_checkpoint
 from nmt.config import TrainConfig

@@ -4,13 +4,14 @@ import dataclasses
 import json
 import math
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from toy_corpus import Composer
 
 from nmt import pipeline
 from nmt.checkpoint import load_checkpoint
@@ -21,8 +22,6 @@ from nmt.data.prepare import prepare
 from nmt.errors import ConfigError, DataError
 from nmt.journal import Validation
 from nmt.trainer import Interrupted, Trainer
-
-Composer = Callable[..., TrainConfig]
 
 
 def trainer_of(config: TrainConfig, name: str = "run") -> Trainer:
@@ -265,3 +264,15 @@ def test_clipping_bounds_the_update(composed: Composer) -> None:
     trainer._update([next(trainer.batches)])
     assert float(norms[0]) <= 0.00101
     assert dataclasses.asdict(trainer.progress)["tgt_tokens"] > 0
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_low_precision_learns_what_full_precision_learns(composed: Composer, precision: str) -> None:
+    losses = []
+    for used in ("fp32", precision):
+        trainer = trainer_of(composed(f"precision={used}", "model.dropout=0", "optimizer.lr=0.01"), used)
+        assert trainer.scaler.is_enabled() == (used == "fp16")
+        trainer.run()
+        losses.append(trainer.scores["loss"])
+        assert all(parameter.dtype == torch.float32 for parameter in trainer.model.parameters())
+    assert losses[1] == pytest.approx(losses[0], rel=0.03)

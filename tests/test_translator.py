@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Composer, sentences
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
+from toy_corpus import Composer, sentences
 
 from nmt.checkpoint import Checkpoint, save_checkpoint
 from nmt.config import DecodeConfig, ModelConfig, TokenizerConfig
