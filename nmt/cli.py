@@ -126,7 +126,9 @@ def _names_by_sweep(overrides: list[str]) -> list[str]:
     """The setting that names the job folders of a --multirun by what differs between them alone."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    fixed = [override.key_or_group for override in OverridesParser.create().parse_overrides(overrides) if not override.is_sweep_override()]
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    swept = {override.key_or_group for override in parsed if override.is_sweep_override()}
+    fixed = sorted({override.key_or_group for override in parsed} - swept)
     return [f"hydra.job.config.override_dirname.exclude_keys=[{','.join(fixed)}]"]
 
 

@@ -133,9 +133,9 @@ def test_multirun_makes_a_folder_a_job(settings: list[str], workplace: Path) -> 
 
 def test_an_experiment_of_ones_own(settings: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine/experiment").mkdir(parents=True, exist_ok=True)
-    Path("mine/experiment/slow.yaml").write_text("# @package _global_\noptimizer:\n  lr: 0.125\n")
+    Path("mine/experiment/slow.yaml").write_text("# @package _global_\noptimizer:\n  eps: 0.125\n")
     assert main(["train", *settings, "--config-dir", "mine", "experiment=slow", "--cfg", "job"]) == 0
-    assert "lr: 0.125" in capsys.readouterr().out
+    assert "eps: 0.125" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".jsonl"])
