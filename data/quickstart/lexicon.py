@@ -250,7 +250,7 @@ think thinks thinking thought thought | denken denke denkst denkt gedacht haben 
 talk talks talking talked talked | sprechen spreche sprichst spricht gesprochen haben | gtfml | prep:about:über:acc:topic,awaited,family:dp
 look_forward looks_forward looking_forward looked_forward looked_forward | sich_freuen freue freust freut gefreut haben | g | prep:to:auf:acc:awaited,event:d
 watch watches watching watched watched | beobachten beobachte beobachtest beobachtet beobachtet haben | gtml | acc:animal:idp place?:outdoor
-feed feeds feeding fed fed | füttern füttere fütterst füttert gefüttert haben | hgtxfm | acc:animal:dp
+feed feeds feeding fed fed | füttern füttere fütterst füttert gefüttert haben | hgtxfm | acc:pet,horse,cow,bird:dp
 use uses using used used | benutzen benutze benutzt benutzt benutzt haben | htm | acc:used:dp
 rent rents renting rented rented | mieten miete mietest mietet gemietet haben | gtxfm | acc:rented:i
 build builds building built built | bauen baue baust baut gebaut haben | gtfm | acc:built:i for?

@@ -87,7 +87,8 @@ class Speaker:
         allowed = [kind for kind in kinds if kind != "p" or noun.classes.isdisjoint(NOT_OWNED) or not noun.classes.isdisjoint(OWNED)]
         kind = "p" if "family" in noun.classes else self.pick(allowed or ["d"])
         mass = "mass" in noun.classes
-        plural = noun.gender == "p" or (noun.english_plural != "-" and kind != "a" and self.maybe(1.0 if kind == "b" else 0.25))
+        single = noun.english_plural == "-" or kind == "a" or (kind == "p" and not noun.classes.isdisjoint(("place", "building")))
+        plural = noun.gender == "p" or (not single and self.maybe(1.0 if kind == "b" else 0.25))
         determiner: str | Pair = ""
         if kind == "d":
             determiner = self.pick(["the", "the", "the", "this"])
@@ -173,17 +174,19 @@ class Speaker:
     def _place(self, verb: Verb, subject: NounPhrase, negation: int | None, classes: str) -> Part:
         if classes == "live" and self.maybe(0.3):
             return Part("place", join(pair("in", "in"), entry(self.pick(CITIES))))
-        return Part("scene" if verb.frame[0].startswith("acc") else "place", self.place(self.noun(classes), subject))
+        return Part(
+            "scene" if verb.frame[0].startswith("acc") else "place", self.place(self.noun(classes), subject, classes in ("live", "work"))
+        )
 
-    def place(self, noun: Noun, subject: NounPhrase | None = None) -> Pair:
+    def place(self, noun: Noun, subject: NounPhrase | None = None, indefinite: bool = False) -> Pair:
         english, german, _ = PLACES.get(noun.english, ("in", "in", "in"))
-        return prepositional(english, german, self.somewhere(noun, subject), "dat")
+        return prepositional(english, german, self.somewhere(noun, subject, indefinite), "dat")
 
-    def somewhere(self, noun: Noun, subject: NounPhrase | None) -> NounPhrase:
+    def somewhere(self, noun: Noun, subject: NounPhrase | None, indefinite: bool = False) -> NounPhrase:
         choices = ["the"] * 5 + ["this"]
         if subject and subject.owner and not noun.classes.isdisjoint(OWNED):
             choices += [subject.owner] * 2
-        if subject and not noun.classes.isdisjoint(("live", "work")) and "garden" not in noun.classes:
+        if indefinite and "garden" not in noun.classes:
             choices += ["a"] * 2
         determiner = self.pick(choices)
         return noun_phrase(noun, determiner, False, self.adjectives(noun))
