@@ -127,13 +127,16 @@ class TrainerConfig:
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """Beam search: score = log probability / length ** length_penalty."""
+    """Beam search, or sampling where temperature is above 0; score = log probability / length ** length_penalty."""
 
     beam_size: Annotated[int, Range(1, 1000)]
     length_penalty: Annotated[float, Range(0, 10)]
     max_length_ratio: Positive
     max_length_extra: CountOrZero
     max_source_pieces: Count
+    temperature: NotNegative
+    top_k: CountOrZero
+    seed: CountOrZero
     batch_size: Count
     precision: Precision
 
@@ -209,6 +212,8 @@ class TranslateConfig:
     output: FilePath | None
     format: Literal["text", "jsonl"]
     nbest: Count
+    attention: FilePath | None
+    attention_format: Literal["png", "svg"]
     decode: dict[str, Any]
     run: MachineConfig
 

@@ -45,6 +45,25 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
         Path(temporary).unlink(missing_ok=True)
 
 
+def make_folder(path: str | Path, advice: str) -> Path:
+    """The folder, made where it is missing.
+
+    Args:
+        advice: the end of the message of an error, such as "give another run.folder=".
+
+    Raises:
+        DataError: it cannot be made or written to.
+    """
+    folder = Path(path).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}; {advice}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise DataError(f"cannot write to the folder {folder}; {advice}")
+    return folder
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Replace `path` by `text` in UTF-8, whole or not at all; raises DataError as `writing` does."""
     with writing(path) as file:

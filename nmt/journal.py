@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
@@ -23,10 +25,17 @@ BAR = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 
 @dataclass(frozen=True)
 class Validation:
-    """What a validation found: scores by name, and a few sentences, each as source, reference and hypothesis."""
+    """What a validation found.
+
+    Attributes:
+        scores: by name.
+        samples: a few sentences, each as source, reference and hypothesis.
+        pictures: the attention of each sample, (height, width, 3) red, green and blue.
+    """
 
     scores: Mapping[str, float]
     samples: Sequence[Mapping[str, str]] = ()
+    pictures: Sequence[NDArray[np.uint8]] = ()
 
 
 class Journal:
@@ -79,6 +88,8 @@ class Journal:
         for number, sample in enumerate(validation.samples):
             self.board.add_text(f"sample {number + 1}", "  \n".join(f"**{side}** {text}" for side, text in sample.items()), step)
             log.info("\n".join(f"  {side:<12}{text}" for side, text in sample.items()))
+        for number, picture in enumerate(validation.pictures):
+            self.board.add_image(f"attention {number + 1}", picture, step, dataformats="HWC")
         told = "  ".join(f"{name} {scores[name]:.{digits}f}" for name, digits in SHOWN.items() if name in scores)
         log.info("update %d  %d:%02d min  %s%s", step, *divmod(int(seconds), 60), told, "  (best so far)" if improved else "")
 

@@ -6,7 +6,6 @@ import itertools
 import json
 import logging
 import math
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -24,10 +23,11 @@ from nmt.data.corpus import absolute, read_lines, read_pairs
 from nmt.data.dataset import PreparedCorpus
 from nmt.data.prepare import prepare as prepare_corpus
 from nmt.device import pick_device, pick_dtype, seed_everything, set_threads
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 from nmt.evaluate import Report, check_lengths, test_set
 from nmt.evaluate import evaluate as score
-from nmt.files import writing
+from nmt.files import make_folder, writing
+from nmt.pictures import draw_each
 from nmt.resume import refuse_changes
 from nmt.schema import load
 from nmt.trainer import Interrupted, Trainer
@@ -89,9 +89,13 @@ def translate(config: TranslateConfig) -> None:
     if config.nbest > 1 and config.format == "text":
         raise ConfigError(f"nbest={config.nbest} needs format=jsonl: a text line holds one translation")
     lines = _begun(read_lines(config.input)) if config.input else read_lines(sys.stdin.buffer)
+    pictures = make_folder(config.attention, "give another attention=") if config.attention else None
     with _output(config.output) as out:
         translator = _translator(load_checkpoint(config.checkpoint), config.decode, config.run)
-        for translation in tqdm(translator.hypotheses(lines, config.nbest), unit="line", desc="translate", disable=None):
+        translations = translator.hypotheses(lines, config.nbest)
+        if pictures:
+            translations = draw_each(translations, pictures, config.attention_format)
+        for translation in tqdm(translations, unit="line", desc="translate", disable=None):
             out.write(_row(translation, config.format).encode())
             out.flush()
 
@@ -115,13 +119,7 @@ def _run_folder(run: RunConfig) -> Path:
     folder = Path(run.folder) / run.name
     if not run.name or ".." in Path(run.name).parts or Path(run.name).is_absolute():
         raise ConfigError(f"run.name = {run.name!r}: a name for the run's folder in {run.folder} is expected")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot make the run's folder {folder}: {error.strerror}") from error
-    if not os.access(folder, os.W_OK):
-        raise DataError(f"cannot write to the run's folder {folder}: give another run.folder= or run.name=")
-    return folder
+    return make_folder(folder, "give another run.folder= or run.name=")
 
 
 def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.device, folder: Path) -> Trainer:
@@ -129,7 +127,7 @@ def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.dev
     seed_everything(config.run.seed)
     dtype = pick_dtype(config.precision, device)
     model = build_model(config.model, corpus.src_tokenizer, corpus.tgt_tokenizer).to(device)
-    decode = dataclasses.replace(config.decode, beam_size=config.trainer.valid_beam_size)
+    decode = dataclasses.replace(config.decode, beam_size=config.trainer.valid_beam_size, temperature=0.0, top_k=0)
     translator = Translator(model, corpus.src_tokenizer, corpus.tgt_tokenizer, decode, config.data.tgt_lang, device)
     validate = Validator(translator, corpus.valid, config.batches.max_tokens, dtype, config.trainer.samples)
     batches = Batches(corpus.train, corpus.src_tokenizer, corpus.tgt_tokenizer, config.batches, config.run.seed)

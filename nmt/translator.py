@@ -1,8 +1,9 @@
-"""Lines of text to translations: subwords, batches by length, beam search, and the order of the input restored."""
+"""Lines of text to translations: subwords, batches by length, search or sampling, and the order of the input restored."""
 
 import dataclasses
 import logging
 import math
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,9 +19,10 @@ from nmt.config import DecodeConfig, ModelConfig
 from nmt.data.batches import make_batch
 from nmt.data.segments import split_line
 from nmt.device import autocast, pick_device, pick_dtype
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.language import word_separator
 from nmt.model.seq2seq import Seq2Seq
+from nmt.sampling import sample
 from nmt.schema import load
 from nmt.search import Found, beam_search
 from nmt.tokenizer import Tokenizer
@@ -112,7 +114,12 @@ class Translator:
             decode: beam, limits, batch size and precision.
             tgt_lang: code of the target language; it says how the parts of a line that was too long are joined.
             device: where to compute; the model is moved there.
+
+        Raises:
+            ConfigError: decode.top_k without a temperature.
         """
+        if decode.top_k > 0 and decode.temperature == 0:
+            raise ConfigError(f"decode.top_k={decode.top_k} is for sampling: give decode.temperature=1 too, or leave it out")
         self.model = model.to(device)
         self.src_tokenizer = src_tokenizer
         self.tgt_tokenizer = tgt_tokenizer
@@ -158,7 +165,8 @@ class Translator:
 
         Args:
             lines: any number of them.
-            nbest: how many texts to give for each line, at most decode.beam_size; fewer are found where translations are short.
+            nbest: how many texts to give for each line, at most decode.beam_size; fewer are found where translations are short. With a
+                temperature above 0 so many samples are drawn, and those that read the same are given once.
 
         Raises:
             ConfigError: nbest is larger than the beam.
@@ -171,6 +179,30 @@ class Translator:
         while chunk := list(islice(waiting, size)):
             yield from self._translate_chunk(chunk, nbest)
             size = min(2 * size, CHUNK_BATCHES * self.decode.batch_size)  # the first ones come soon
+
+    def align(self, pairs: Sequence[tuple[str, str]]) -> list[Part]:
+        """Where the model looks while it reads translations that are given, one part for each pair of source and target line."""
+        sources, targets = (self.src_tokenizer.encode([src for src, _ in pairs]), self.tgt_tokenizer.encode([tgt for _, tgt in pairs]))
+        parts: dict[int, Part] = {}
+        order = sorted(range(len(pairs)), key=lambda row: len(targets[row]))
+        for start in range(0, len(order), self.decode.batch_size):
+            rows = order[start : start + self.decode.batch_size]
+            every = self._read([sources[row] for row in rows], [targets[row] for row in rows])
+            for row, weights in zip(rows, every, strict=True):
+                src, tgt = self.src_tokenizer.pieces(sources[row]), self.tgt_tokenizer.pieces(targets[row])
+                parts[row] = Part(tuple(src), tuple(tgt), weights[: len(tgt) + 1, : len(src) + 1].clone())
+        return [parts[row] for row in range(len(pairs))]
+
+    @torch.inference_mode()
+    def _read(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Tensor:
+        """The weights (B, T, S) with which each target symbol, the end symbol included, is predicted."""
+        batch = make_batch(sources, targets, self.src_tokenizer, self.tgt_tokenizer).to(self.device)
+        with _evaluating(self.model), autocast(self.device, self.dtype):
+            state, rows = self.model.start(batch.src, batch.src_lengths), []
+            for symbols in batch.tgt_in.split(1, dim=1):
+                _, weights, state = self.model.step(symbols, state)
+                rows.append(weights)
+        return torch.cat(rows, 1).cpu()
 
     def _translate_chunk(self, numbered_lines: Sequence[tuple[int, str]], nbest: int) -> Iterator[Translation]:
         parts = self._parts(numbered_lines)
@@ -206,20 +238,21 @@ class Translator:
     @torch.inference_mode()
     def _search_batch(self, sources: Sequence[list[int]], nbest: int) -> list[list[Found]]:
         batch = make_batch(sources, [()] * len(sources), self.src_tokenizer, self.tgt_tokenizer).to(self.device)
-        pieces = batch.src_lengths - 1
+        pieces, decode = batch.src_lengths - 1, self.decode
+        options: dict[str, Any] = {
+            "max_lengths": (pieces * decode.max_length_ratio).ceil().long() + decode.max_length_extra + 1,
+            "bos_id": self.tgt_tokenizer.bos_id,
+            "eos_id": self.tgt_tokenizer.eos_id,
+            "forbidden_ids": self.tgt_tokenizer.forbidden_ids,
+            "length_penalty": decode.length_penalty,
+        }
         with _evaluating(self.model), autocast(self.device, self.dtype):
-            found = beam_search(
-                self.model.step,
-                self.model.start(batch.src, batch.src_lengths),
-                batch_size=len(sources),
-                max_lengths=(pieces * self.decode.max_length_ratio).ceil().long() + self.decode.max_length_extra + 1,
-                bos_id=self.tgt_tokenizer.bos_id,
-                eos_id=self.tgt_tokenizer.eos_id,
-                forbidden_ids=self.tgt_tokenizer.forbidden_ids,
-                beam_size=self.decode.beam_size,
-                length_penalty=self.decode.length_penalty,
-                nbest=nbest,
-            )
+            step, state = self.model.step, self.model.start(batch.src, batch.src_lengths)
+            if decode.temperature > 0:
+                seeds = [random.Random(f"{decode.seed} {source}").getrandbits(63) for source in sources]
+                found = sample(step, state, seeds=seeds, temperature=decode.temperature, top_k=decode.top_k, samples=nbest, **options)
+            else:
+                found = beam_search(step, state, batch_size=len(sources), beam_size=decode.beam_size, nbest=nbest, **options)
         if any(math.isnan(one.score) for hypotheses in found for one in hypotheses):
             raise CheckpointError("the model's probabilities are no numbers (NaN): training has diverged; use an earlier checkpoint")
         return found

@@ -3,16 +3,18 @@
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 import torch
 
+from nmt.alignment import word_attention
 from nmt.data.batches import Batch, make_batch
 from nmt.device import autocast
 from nmt.evaluate import evaluate
 from nmt.journal import Validation
 from nmt.metrics import distinct_ratio, looping_share
 from nmt.model.seq2seq import Seq2Seq
+from nmt.pictures import pixels
 from nmt.tokenizer import Tokenizer
 from nmt.translator import Translator
 
@@ -30,16 +32,21 @@ class Validator:
             pairs: source and reference lines.
             max_tokens: positions in a batch for the loss.
             dtype: the type of the matrix products.
-            samples: how many translations to show.
+            samples: how many translations to show, as text and as pictures of their attention.
         """
         self.translator, self.pairs, self.dtype, self.samples = translator, pairs, dtype, samples
         self.batches = list(batch_pairs(pairs, translator.src_tokenizer, translator.tgt_tokenizer, max_tokens))
 
     def __call__(self) -> Validation:
-        """Loss (nats a target token), perplexity, BLEU, chrF, length ratio, shares of distinct and of looping translations; samples."""
+        """Loss (nats a target token), perplexity, BLEU, chrF, length ratio, shares of distinct and of looping translations.
+
+        A few translations come with them, as text and as pictures of their attention.
+        """
         sources, references = zip(*self.pairs, strict=True)
         loss = mean_loss(self.translator.model, self.batches, self.dtype)
-        hypotheses = self.translator.translate(sources)
+        translations = self.translator.hypotheses(sources)
+        shown = list(islice(translations, self.samples))
+        hypotheses = [translation.text for translation in chain(shown, translations)]
         report = evaluate(hypotheses, references, self.translator.tgt_lang, ter=False)
         scores = {
             "loss": loss,
@@ -54,7 +61,8 @@ class Validator:
             log.warning("fewer than one in ten translations differ: the decoder may be ignoring the source (is optimizer.lr too high?)")
         columns = zip(sources, references, hypotheses, strict=True)
         samples = [dict(zip(("source", "reference", "hypothesis"), column, strict=True)) for column in islice(columns, self.samples)]
-        return Validation(scores, samples)
+        pictures = [pixels(word_attention(translation.parts)) for translation in shown]
+        return Validation(scores, samples, pictures)
 
 
 def batch_pairs(pairs: Sequence[tuple[str, str]], src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, max_tokens: int) -> Iterator[Batch]:

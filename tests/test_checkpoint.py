@@ -36,6 +36,17 @@ def test_everything_comes_back(checkpoint: Checkpoint, tmp_path: Path) -> None:
     assert digest(back.training) == digest(checkpoint.training)
 
 
+def test_settings_that_an_earlier_version_lacked_are_what_it_did(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "a.pt", checkpoint)
+    content = torch.load(tmp_path / "a.pt", weights_only=True)
+    for name in ("temperature", "top_k", "seed"):
+        del content["config"]["decode"][name]
+    content["digest"] = digest(content)
+    torch.save(content, tmp_path / "old.pt")
+    decode = load_checkpoint(tmp_path / "old.pt").config.decode
+    assert (decode.temperature, decode.top_k, decode.seed) == (0.0, 0, 1)
+
+
 def test_plain_torch_opens_it(checkpoint: Checkpoint, tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "a.pt", checkpoint)
     content = torch.load(tmp_path / "a.pt", weights_only=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.files import write_text, writing
+from nmt.files import make_folder, write_text, writing
 
 
 def test_the_file_appears_when_the_block_ends(tmp_path: Path) -> None:
@@ -29,6 +29,18 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
         raise ZeroDivisionError
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_a_folder_is_made_or_it_is_said_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        assert make_folder(tmp_path / "a" / "b", "x").is_dir()
+    (tmp_path / "file").write_text("x")
+    for path in ("file", "file/inside"):
+        with pytest.raises(DataError, match=f"cannot make the folder {tmp_path}/{path}: .*; give another one"):
+            make_folder(tmp_path / path, "give another one")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(DataError, match=f"cannot write to the folder {tmp_path}/a; give another one"):
+        make_folder(tmp_path / "a", "give another one")
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:

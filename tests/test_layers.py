@@ -14,8 +14,10 @@ LAYERS = [
     {"config"},
     {"metrics", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"},
     {"device", "tokenizer", "data.corpus", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}
-    | {"optimizer", "scheduler", "checkpoint", "search", "evaluate"},
+    | {"optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
     {"translator", "data.prepare", "journal"},
+    {"alignment"},
+    {"pictures"},
     {"validation", "trainer", "resume"},
     {"pipeline"},
     {"cli"},

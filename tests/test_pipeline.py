@@ -90,6 +90,37 @@ def test_jsonl_has_scores_and_distinct_alternatives(corpus: Path) -> None:
         assert len(set(texts)) == len(texts) <= 3 and scores == sorted(scores, reverse=True)
 
 
+def test_a_picture_for_each_line_that_is_not_blank(corpus: Path) -> None:
+    Path("some.txt").write_text("\n".join(["The dog sees the big cat.", "", "日本 $x$ \t!", " ", *lines(corpus / "test.en")[:2]]) + "\n")
+    arguments = ["translate", "checkpoint=runs/test/best.pt", "input=some.txt", "output=some.out"]
+    assert main([*arguments, "attention=new/folder (1)"]) == 0
+    assert sorted(path.name for path in Path("new/folder (1)").iterdir()) == ["0001.png", "0003.png", "0005.png", "0006.png"]
+    assert main([*arguments, "attention=svg", "attention_format=svg"]) == 0
+    assert {path.suffix for path in Path("svg").iterdir()} == {".svg"}
+
+
+def test_a_folder_for_pictures_is_checked_before_the_model_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("file").write_text("x")
+    assert main(["translate", "checkpoint=none.pt", "input=file", "attention=file"]) == 2
+    assert "cannot make the folder file: file exists; give another attention=" in capsys.readouterr().err
+
+
+def test_samples_depend_on_the_seed_and_the_line_alone(corpus: Path) -> None:
+    sampled = ["translate", "checkpoint=runs/test/best.pt", f"input={corpus / 'test.en'}", "decode.temperature=1.5"]
+    changes = [(), ("decode.batch_size=3",), ("decode.seed=2",), ("decode.top_k=1", "decode.batch_size=7")]
+    for number, more in enumerate(changes):
+        assert main([*sampled, *more, f"output=sample{number}.txt"]) == 0
+    first, batched, reseeded, greedy = (lines(f"sample{number}.txt") for number in range(4))
+    assert first == batched and first != reseeded and first != greedy
+    assert main([*sampled[:3], "decode.beam_size=1", "output=greedy.txt"]) == 0
+    assert lines("greedy.txt") == greedy
+    assert main([*sampled, "format=jsonl", "nbest=9", "output=sample.jsonl"]) == 0
+    for row in map(json.loads, lines("sample.jsonl")):
+        texts = [one["text"] for one in row["nbest"]]
+        assert row["text"] == texts[0] and len(set(texts)) == len(texts) <= 9
+    assert main([*sampled[:3], "decode.top_k=5"]) == 2
+
+
 def test_evaluate_in_its_ways_gives_the_same_score(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "checkpoint=runs/test/best.pt", "split=test", "output=test.json"]) == 0
     table = capsys.readouterr().out

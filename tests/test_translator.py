@@ -26,7 +26,16 @@ from nmt.tokenizer import train_tokenizers
 from nmt.translator import Part, Translation, Translator, to_json
 
 DECODE = DecodeConfig(
-    beam_size=3, length_penalty=1.0, max_length_ratio=1.0, max_length_extra=3, max_source_pieces=20, batch_size=4, precision="fp32"
+    beam_size=3,
+    length_penalty=1.0,
+    max_length_ratio=1.0,
+    max_length_extra=3,
+    max_source_pieces=20,
+    temperature=0.0,
+    top_k=0,
+    seed=1,
+    batch_size=4,
+    precision="fp32",
 )
 MODEL = ModelConfig(
     embedding_size=24,
@@ -228,6 +237,18 @@ def test_alignment_follows_the_weights_and_leaves_the_end_symbol_out() -> None:
     translation = Translation("x y z w", -1.0, -5.0, False, (part, cut_off), (("x y z w", -1.0),))
     assert translation.alignment == [(0, 1), (2, 0), (3, 2)]
     assert to_json(translation)["alignment"] == [[0, 1], [2, 0], [3, 2]]
+
+
+def test_given_translations_are_aligned_as_the_models_own_are(build: Build) -> None:
+    translator = build(batch_size=3, max_length_ratio=3.0, max_length_extra=30)
+    lines, tgt = ["dog", *LINES], translator.tgt_tokenizer
+    own = [(line, one.text, one.parts[0]) for line, one in zip(lines, translator.hypotheses(lines), strict=True) if one.finished]
+    same = [row for row in own if tuple(tgt.pieces(tgt.encode([row[1]])[0])) == row[2].tgt_pieces]
+    assert len(same) > 4
+    for part, (_, _, expected) in zip(translator.align([row[:2] for row in same]), same, strict=True):
+        assert (part.src_pieces, part.tgt_pieces) == (expected.src_pieces, expected.tgt_pieces)
+        assert torch.allclose(part.weights, expected.weights, atol=1e-5)
+    assert translator.align([]) == [] and translator.align([("dog", "")])[0].weights.shape[0] == 1
 
 
 def test_weights_are_without_padding(build: Build) -> None:
