@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,7 @@ def draw(attention: WordAttention) -> "Figure":
     cells = axes.pcolormesh(weights, vmin=0, vmax=1, cmap="Blues", edgecolors="0.88", linewidth=0.5)
     axes.invert_yaxis()
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
-    style = {"parse_math": False, "fontsize": FONT, "fontfamily": list(_families())}
+    style: dict[str, Any] = {"parse_math": False, "fontsize": FONT, "fontfamily": list(_families())}
     axes.set_xticks(np.arange(len(src_labels)) + 0.5, src_labels, rotation=SLOPE, ha="left", rotation_mode="anchor", **style)
     axes.set_yticks(np.arange(len(tgt_labels)) + 0.5, tgt_labels, **style)
     bar = figure.colorbar(cells, cax=figure.add_axes(box(left + width + 0.25, above, 0.14, min(height, 3.0))), ticks=[0, 0.5, 1])

@@ -199,8 +199,8 @@ class Translator:
         batch = make_batch(sources, targets, self.src_tokenizer, self.tgt_tokenizer).to(self.device)
         with _evaluating(self.model), autocast(self.device, self.dtype):
             state, rows = self.model.start(batch.src, batch.src_lengths), []
-            for symbols in batch.tgt_in.split(1, dim=1):
-                _, weights, state = self.model.step(symbols, state)
+            for symbols in batch.tgt_in.unbind(1):
+                _, weights, state = self.model.step(symbols.unsqueeze(1), state)
                 rows.append(weights)
         return torch.cat(rows, 1).cpu()
 

@@ -25,7 +25,7 @@ def drawn(model: ToyModel, numbers: list[int], seeds: list[int], **changes: Any)
 
 def shares(log_probs: Tensor, temperature: float, top_k: int, draws: int = 40_000) -> Tensor:
     points = torch.rand(1, draws, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    return draw(log_probs.expand(1, draws, -1), points, temperature, top_k).bincount(minlength=len(log_probs)) / draws
+    return draw(log_probs.expand(1, draws, -1), points, temperature, top_k)[0].bincount(minlength=len(log_probs)) / draws
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
