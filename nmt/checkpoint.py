@@ -20,8 +20,8 @@ from nmt.schema import load
 from nmt.tokenizer import Tokenizer
 
 FORMAT = 1
-# settings that checkpoints of earlier versions lack, by group, with the values that are what those versions did
-ADDED = {"decode": {"temperature": 0.0, "top_k": 0, "seed": 1}}
+# Settings that this format did not have at first, with the value that means what was done then.
+LATER = {"decode": {"temperature": 0.0, "top_k": 0, "seed": 1}}
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
             f"{path} is damaged: its content does not agree with its digest; use another checkpoint of the run, or copy it again"
         )
     try:
-        config = {name: ADDED.get(name, {}) | group if isinstance(group, dict) else group for name, group in content["config"].items()}
         source, target = (Tokenizer(content[name].numpy().tobytes()) for name in ("src_tokenizer", "tgt_tokenizer"))
+        config = content["config"] | {group: values | content["config"][group] for group, values in LATER.items()}
         return Checkpoint(load(TrainConfig, config), source, target, content["model"], content["about"], content["training"])
     except (NmtError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be used by this version: {error}") from error
