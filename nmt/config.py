@@ -191,6 +191,7 @@ class EvaluateConfig:
     """Everything that `nmt evaluate` reads. A setting of `decode` that is null is the checkpoint's own."""
 
     checkpoint: FilePath | None
+    data: DataConfig | None
     split: Literal["valid", "test"] | None
     src: FilePath | None
     ref: FilePaths | None

@@ -17,7 +17,7 @@ import torch
 from tqdm import tqdm
 
 from nmt.checkpoint import Checkpoint, load_checkpoint
-from nmt.config import DecodeConfig, EvaluateConfig, InfoConfig, MachineConfig, PrepareConfig, RunConfig, TrainConfig, TranslateConfig
+from nmt.config import DataConfig, DecodeConfig, EvaluateConfig, InfoConfig, MachineConfig, PrepareConfig, RunConfig, TrainConfig, TranslateConfig
 from nmt.data.batches import Batches
 from nmt.data.corpus import absolute, read_lines, read_pairs
 from nmt.data.dataset import PreparedCorpus
@@ -159,7 +159,7 @@ def _score_model(config: EvaluateConfig) -> tuple[Report, list[str]]:
     if len(chosen) != 1 or (config.src is None) != (config.ref is None):
         raise ConfigError("what shall be evaluated? Give one of split=test, src= with ref=, or testset=")
     checkpoint = load_checkpoint(config.checkpoint)
-    sources, references, lang = _test_data(config, checkpoint.config)
+    sources, references, lang = _test_data(config, config.data or checkpoint.config.data)
     translator = _translator(checkpoint, config.decode, config.run)
     dtype = pick_dtype(translator.decode.precision, translator.device)
     began = time.monotonic()
@@ -180,17 +180,17 @@ def _score_model(config: EvaluateConfig) -> tuple[Report, list[str]]:
     return report, hypotheses
 
 
-def _test_data(config: EvaluateConfig, trained: TrainConfig) -> tuple[list[str], list[list[str]], str]:
+def _test_data(config: EvaluateConfig, data: DataConfig) -> tuple[list[str], list[list[str]], str]:
     """Sources, one or several references of each, and the target language; the sides are of equal length."""
-    src_lang, tgt_lang = config.src_lang or trained.data.src_lang, config.tgt_lang or trained.data.tgt_lang
+    src_lang, tgt_lang = config.src_lang or data.src_lang, config.tgt_lang or data.tgt_lang
     if config.testset:
         sources, references = test_set(config.testset, src_lang, tgt_lang)
         return sources, references, tgt_lang
     if config.split:
-        items = trained.data.test if config.split == "test" else trained.data.valid
+        items = data.test if config.split == "test" else data.valid
         if not items:
-            raise ConfigError(f"split={config.split}: {config.checkpoint} was trained with data.{config.split}=[]; give src= and ref=")
-        sources, reference = map(list, zip(*read_pairs(items, trained.data), strict=True))
+            raise ConfigError(f"split={config.split}: data.{config.split}=[] of {data.name} names no text; give src= and ref=")
+        sources, reference = map(list, zip(*read_pairs(items, data), strict=True))
         return sources, [reference], tgt_lang
     assert config.src and config.ref
     texts = [list(read_lines(path)) for path in (config.src, *config.ref)]

@@ -59,16 +59,22 @@ def settings(kind: type, prefix: str = "") -> dict[str, Any]:
     """The dotted name of every setting that `kind` holds, with its type hint."""
     found: dict[str, Any] = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
-        found.update(settings(hint, f"{prefix}{name}.") if is_dataclass(hint) and isinstance(hint, type) else {f"{prefix}{name}": hint})
+        group = _group(hint)
+        found.update(settings(group, f"{prefix}{name}.") if group else {f"{prefix}{name}": hint})
     return found
+
+
+def _group(hint: Any) -> type | None:
+    """The dataclass that a setting holds, or may hold beside null."""
+    return next((kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and is_dataclass(kind)), None)
 
 
 def _check(value: Any, hint: Any, key: str) -> Any:
     """The value as the type that `hint` asks for; a whole number is a fine float, and nothing else is converted."""
-    if isinstance(hint, type) and is_dataclass(hint):
+    if (group := _group(hint)) and not (value is None and hint is not group):
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{key} = {value!r}: a group of settings is expected: {', '.join(field.name for field in fields(hint))}")
-        return load(hint, value, f"{key}.")
+            raise ConfigError(f"{key} = {value!r}: a group of settings is expected: {', '.join(field.name for field in fields(group))}")
+        return load(group, value, f"{key}.")
     if value == "???":
         raise ConfigError(f"{key} is not set: give {key}=…")
     if not _fits(value, hint):

@@ -131,8 +131,11 @@ def test_evaluate_in_its_ways_gives_the_same_score(corpus: Path, capsys: pytest.
     files = [f"src={corpus / 'test.en'}", f"ref={corpus / 'test.de'}"]
     assert main(["evaluate", "checkpoint=runs/test/best.pt", *files, "output=again.json"]) == 0
     assert main(["evaluate", "hyp=test.hyp", files[1], "output=third.json"]) == 0
-    for other in ("again.json", "third.json"):
-        found = json.loads(Path(other).read_text())
+    data = ["data=files", "data.name=other", "data.src_lang=en", "data.tgt_lang=de", "data.train=[]", "data.valid=[]"]
+    other = [*data, f"data.test={corpus / 'test'}", "split=test", "output=fourth.json"]
+    assert main(["evaluate", "checkpoint=runs/test/best.pt", *other]) == 0
+    for name in ("again.json", "third.json", "fourth.json"):
+        found = json.loads(Path(name).read_text())
         assert [found[name] for name in ("bleu", "chrf", "ter")] == [report[name] for name in ("bleu", "chrf", "ter")]
     assert report["bleu"] > 20
 
