@@ -20,6 +20,8 @@ from nmt.schema import load
 from nmt.tokenizer import Tokenizer
 
 FORMAT = 1
+# Settings that this format did not have at first, with the value that means what was done then.
+LATER = {"data": {"path": None, "config": None, "revision": None, "field": None}}
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         )
     try:
         source, target = (Tokenizer(content[name].numpy().tobytes()) for name in ("src_tokenizer", "tgt_tokenizer"))
-        return Checkpoint(load(TrainConfig, content["config"]), source, target, content["model"], content["about"], content["training"])
+        config = content["config"] | {group: values | content["config"][group] for group, values in LATER.items()}
+        return Checkpoint(load(TrainConfig, config), source, target, content["model"], content["about"], content["training"])
     except (NmtError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be used by this version: {error}") from error
 

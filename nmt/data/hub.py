@@ -124,7 +124,7 @@ def _from_hub(name: str, config: str | None, revision: str | None) -> Any:
         builder.download_and_prepare()
     if revision and COMMIT.fullmatch(revision) and builder.hash != revision:
         raise DataError(f"{here} the cache holds revision {builder.hash} of it, not data.revision={revision}, which cannot be fetched now")
-    log.info("%s%s is of revision %s", f"{unreachable}; " if unreachable else "", name, builder.hash)
+    log.info("%s%s: revision %s", f"{unreachable}; from the cache, " if unreachable else "", name, builder.hash)
     return builder
 
 

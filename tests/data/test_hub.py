@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.parse
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -304,33 +305,78 @@ def test_a_hub_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPat
             list(read_pairs(["train"], config("nobody/no-such-set")))
 
 
-class NotFound(http.server.BaseHTTPRequestHandler):
+class Hub(http.server.BaseHTTPRequestHandler):
+    """A hub that holds someone/my-set, the files of one folder, as much as the library asks for; and nothing else."""
+
+    folder: Path
+
     def do_GET(self) -> None:
-        self.send_response(404)
-        self.send_header("X-Error-Code", "RepoNotFound")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+        path = urllib.parse.urlparse(self.path).path
+        names = sorted(file.name for file in self.folder.iterdir())
+        name = path.rpartition("/")[2]
+        if path == "/":
+            self.answer(200, b"")
+        elif path.startswith("/api/datasets/someone/my-set/tree/"):
+            self.answer(200, json.dumps([{"type": "file", "path": name, "size": 1, "oid": name} for name in names]).encode())
+        elif path.startswith("/api/datasets/someone/my-set"):
+            about = {"id": "someone/my-set", "sha": COMMIT, "siblings": [{"rfilename": name} for name in names]}
+            self.answer(200, json.dumps(about).encode())
+        elif not path.startswith("/datasets/someone/my-set/resolve/"):
+            self.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
+        elif name in names:
+            self.answer(200, (self.folder / name).read_bytes(), {"X-Repo-Commit": COMMIT, "ETag": f'"{name}"'})
+        else:
+            self.answer(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT})
 
     do_HEAD = do_GET  # noqa: N815
+
+    def answer(self, code: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(code)
+        for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
         pass
 
 
-@pytest.mark.parametrize("reachable", [True, False])
-def test_a_name_that_cannot_be_had_is_one_line_and_code_2(tmp_path: Path, reachable: bool) -> None:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), NotFound) as server:
+@pytest.fixture
+def endpoint(folder: Path) -> Iterator[str]:
+    """The address of a hub that holds someone/my-set."""
+    Hub.folder = folder
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        endpoint = f"http://127.0.0.1:{server.server_port if reachable else 9}"
-        environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "home"), "no_proxy": "*"}
-        arguments = ["data=hub", "data.name=x", "data.path=nobody/no-such-set", "data.src_lang=en", "data.tgt_lang=de"]
-        command = [sys.executable, "-m", "nmt", "prepare", *arguments, "data.field=translation"]
-        told = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=40)
+        yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+def run_prepare(endpoint: str, tmp_path: Path, *settings: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "home"), "no_proxy": "*"}
+    data = ["data=hub", "data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.field=translation", "tokenizer.vocab_size=310"]
+    command = [sys.executable, "-m", "nmt", "prepare", *data, *settings]
+    return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=40)
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_a_name_that_cannot_be_had_is_one_line_and_code_2(tmp_path: Path, endpoint: str, reachable: bool) -> None:
+    server = endpoint if reachable else "http://127.0.0.1:9"
+    told = run_prepare(server, tmp_path, "data.path=nobody/no-such-set")
     assert told.returncode == 2 and told.stdout == "" and told.stderr.count("\n") == 1, told.stderr
     assert ("doesn't exist on the Hub" if reachable else "cannot be reached") in told.stderr
-    assert all(part in told.stderr for part in ("nobody/no-such-set", endpoint, "data.path=FOLDER", "data=files"))
+    assert all(part in told.stderr for part in ("nobody/no-such-set", server, "data.path=FOLDER", "data=files"))
     assert not (tmp_path / "data").exists()
+
+
+def test_a_name_is_downloaded_quietly(tmp_path: Path, endpoint: str) -> None:
+    told = run_prepare(endpoint, tmp_path, "data.path=someone/my-set")
+    assert told.returncode == 0 and told.stdout == "", told.stderr
+    lines = told.stderr.split("\n")
+    assert lines[0] == f"someone/my-set: revision {COMMIT}" and lines[1].startswith("learning 310 pieces from 60 pairs")
+    assert not any("%" in line or "HTTP" in line for line in lines)
+    again = run_prepare("http://127.0.0.1:9", tmp_path, "data.path=someone/my-set", "filter.max_pieces=90")
+    assert again.returncode == 0 and "http://127.0.0.1:9 cannot be reached" in again.stderr and COMMIT in again.stderr
 
 
 def test_from_a_folder_to_a_score(
