@@ -269,7 +269,7 @@ def _value(row: Any, key: str, where: str) -> str:
     value = row
     for part in [key] if isinstance(row, dict) and key in row else key.split("."):
         if not isinstance(value, dict) or part not in value:
-            others = f", but {', '.join(map(repr, row))[:200]}" if isinstance(row, dict) and row else ""
+            others = f", but {', '.join(map(repr, value))[:200]}" if isinstance(value, dict) and value else ""
             raise DataError(f"{where}: there is no key {key!r}{others}; name the keys by data.field, data.src_field and data.tgt_field")
         value = value[part]
     if not isinstance(value, str):

