@@ -16,7 +16,7 @@ from typing import Any
 
 import datasets
 import pytest
-from conftest import sentences
+from toy_corpus import sentences
 
 from nmt.cli import main
 from nmt.config import DataConfig, FilterConfig, PrepareConfig, TokenizerConfig
