@@ -72,9 +72,8 @@ def rows(split: str, data: DataConfig) -> Iterator[dict[str, Any]]:
     with _one_line(f"cannot read data.path={data.path}"):
         builder.download_and_prepare()
         _names(split, builder.info.splits, data)
-        chunks = builder.as_dataset(split=split).iter(CHUNK_ROWS)
-    for chunk in chunks:
-        yield from (dict(zip(chunk, values, strict=True)) for values in zip(*chunk.values(), strict=True))
+        for chunk in builder.as_dataset(split=split).iter(CHUNK_ROWS):
+            yield from (dict(zip(chunk, values, strict=True)) for values in zip(*chunk.values(), strict=True))
 
 
 def revision(data: DataConfig) -> str | None:
