@@ -20,8 +20,6 @@ from nmt.schema import load
 from nmt.tokenizer import Tokenizer
 
 FORMAT = 1
-# Settings that this format did not have at first, with the value that means what was done then.
-LATER = {"decode": {"temperature": 0.0, "top_k": 0, "seed": 1}}
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         )
     try:
         source, target = (Tokenizer(content[name].numpy().tobytes()) for name in ("src_tokenizer", "tgt_tokenizer"))
-        config = content["config"] | {group: values | content["config"][group] for group, values in LATER.items()}
-        return Checkpoint(load(TrainConfig, config), source, target, content["model"], content["about"], content["training"])
+        return Checkpoint(load(TrainConfig, content["config"]), source, target, content["model"], content["about"], content["training"])
     except (NmtError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be used by this version: {error}") from error
 

@@ -21,14 +21,21 @@ FilePaths = Annotated[list[Any], PATH]
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the text is. An item of train, valid or test is a prefix, a .tsv or .jsonl file, or a pair of files."""
+    """Where the text is. An item of train, valid or test is a prefix, a .tsv or .jsonl file, or a pair of files.
+
+    Where `path` is set, to a name on the Hugging Face hub or to a folder, an item is the name of a split instead.
+    """
 
     name: str
     src_lang: str
     tgt_lang: str
+    path: FilePath | None
+    config: FilePath | None
+    revision: FilePath | None
     train: FilePaths
     valid: FilePaths
     test: FilePaths
+    field: str | None
     src_field: str | int | None
     tgt_field: str | int | None
     folder: FilePath

@@ -3,8 +3,6 @@
 import difflib
 import logging
 import socket
-import threading
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from sacrebleu.utils import SACREBLEU_DIR
 from nmt.data.corpus import OTHER_SEPARATORS, read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.language import base_language
+from nmt.network import connect
 
 log = logging.getLogger(__name__)
 
@@ -208,25 +207,7 @@ def _fetch(dataset: Any, pair: str) -> list[Path]:
     patience = socket.getdefaulttimeout()
     socket.setdefaulttimeout(CONNECT_SECONDS)
     try:
-        _connect(dataset.data[0])
+        connect(dataset.data[0], CONNECT_SECONDS)
         return [Path(file) for file in (dataset.get_source_file(pair), *dataset.get_reference_files(pair))]
     finally:
         socket.setdefaulttimeout(patience)
-
-
-def _connect(url: str) -> None:
-    """See that a server answers; in a thread, since no time limit holds for looking up its name."""
-    outcome: list[Exception] = [TimeoutError(f"no answer within {CONNECT_SECONDS} seconds")]
-
-    def attempt() -> None:
-        try:
-            with urllib.request.urlopen(url):
-                outcome.clear()
-        except Exception as error:
-            outcome[:] = [error]
-
-    thread = threading.Thread(target=attempt, daemon=True)
-    thread.start()
-    thread.join(CONNECT_SECONDS + 10)
-    if outcome:
-        raise outcome[0]

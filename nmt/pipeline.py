@@ -17,7 +17,17 @@ import torch
 from tqdm import tqdm
 
 from nmt.checkpoint import Checkpoint, load_checkpoint
-from nmt.config import DataConfig, DecodeConfig, EvaluateConfig, InfoConfig, MachineConfig, PrepareConfig, RunConfig, TrainConfig, TranslateConfig
+from nmt.config import (
+    DataConfig,
+    DecodeConfig,
+    EvaluateConfig,
+    InfoConfig,
+    MachineConfig,
+    PrepareConfig,
+    RunConfig,
+    TrainConfig,
+    TranslateConfig,
+)
 from nmt.data.batches import Batches
 from nmt.data.corpus import absolute, read_lines, read_pairs
 from nmt.data.dataset import PreparedCorpus

@@ -13,7 +13,8 @@ from nmt.errors import ConfigError, DataError
 log = logging.getLogger(__name__)
 
 # What does not change the model or the text it learns from; the command's value wins over the checkpoint's.
-CHANGEABLE = ("trainer.", "decode.", "run.", "data.folder", "data.test", "data.train", "data.valid", "precision")
+TEXT_IS_FROM = ("data.folder", "data.path", "data.config", "data.revision", "data.train", "data.valid", "data.test")
+CHANGEABLE = ("trainer.", "decode.", "run.", "precision", *TEXT_IS_FROM)
 
 
 def refuse_changes(config: TrainConfig, data_digest: str, last: Checkpoint, folder: Path) -> None:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The last part of quickstart.sh: the attention of one sentence as text and picture, and its error rate against the gold alignment.
 
-  quickstart_attention.py RUN PREFIX      RUN holds best.pt, test.json and handwritten.json; PREFIX.en, .de and .align are the test set
+quickstart_attention.py RUN PREFIX      RUN holds best.pt, test.json and handwritten.json; PREFIX.en, .de and .align are the test set
 """
 
 import json

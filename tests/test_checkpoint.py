@@ -9,7 +9,7 @@ import pytest
 import torch
 from toy_corpus import sentences
 
-from nmt.checkpoint import LATER, Checkpoint, digest, load_checkpoint, save_checkpoint
+from nmt.checkpoint import Checkpoint, digest, load_checkpoint, save_checkpoint
 from nmt.config import TrainConfig
 from nmt.errors import CheckpointError, DataError
 from nmt.tokenizer import train_tokenizers
@@ -34,16 +34,6 @@ def test_everything_comes_back(checkpoint: Checkpoint, tmp_path: Path) -> None:
         torch.equal(back.model[name], tensor) and back.model[name].dtype == tensor.dtype for name, tensor in checkpoint.model.items()
     )
     assert digest(back.training) == digest(checkpoint.training)
-
-
-def test_settings_that_came_later_may_be_missing(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    save_checkpoint(tmp_path / "a.pt", checkpoint)
-    content = torch.load(tmp_path / "a.pt", weights_only=True)
-    for group, values in LATER.items():
-        for name in values:
-            del content["config"][group][name]
-    torch.save(content | {"digest": digest(content)}, tmp_path / "old.pt")
-    assert load_checkpoint(tmp_path / "old.pt").config == checkpoint.config
 
 
 def test_plain_torch_opens_it(checkpoint: Checkpoint, tmp_path: Path) -> None:

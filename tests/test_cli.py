@@ -65,6 +65,15 @@ def test_only_file_names_are_quoted() -> None:
     assert not path_settings("translate")["input"] and path_settings("prepare")["data.valid"]
 
 
+def test_data_sets_and_splits_can_be_typed_as_they_are() -> None:
+    paths = path_settings("prepare")
+    for value in ("bentrevett/multi30k", "/my set/(1), ä=x", "12345678", "1e10"):
+        for key in ("data.path", "data.config", "data.revision"):
+            assert parsed(quote_path(f"{key}={value}", paths)) == value
+    assert parsed(quote_path("data.train=train[:1000]", paths)) == ["train[:1000]"]
+    assert parsed(quote_path("data.train=[train[:1000],train[5%:]]", paths)) == ["train[:1000]", "train[5%:]"]
+
+
 def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     told = capsys.readouterr()

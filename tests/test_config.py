@@ -7,7 +7,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from nmt.config import OptimizerConfig, TokenizerConfig, TrainConfig, config_dir
+from nmt.config import DataConfig, OptimizerConfig, PrepareConfig, TokenizerConfig, TrainConfig, config_dir
 from nmt.errors import ConfigError
 from nmt.schema import load, settings
 
@@ -78,6 +78,31 @@ def test_every_shipped_choice_is_valid(choice: str) -> None:
     with initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
         config = load(TrainConfig, OmegaConf.to_container(compose("train", [*required, choice]), resolve=True))
     assert config.run.name == "x"
+
+
+def composed_data(*overrides: str) -> DataConfig:
+    with initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+        return load(PrepareConfig, OmegaConf.to_container(compose("prepare", list(overrides)), resolve=True)).data
+
+
+HUB_SETS = sorted(path.stem for path in (config_dir() / "data").glob("*.yaml") if "- hub\n" in path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", HUB_SETS)
+def test_a_shipped_data_set_needs_nothing_more(name: str) -> None:
+    data = composed_data(f"data={name}")
+    assert data.name == name and data.path and data.path.count("/") == 1
+    assert all(len(split) == 1 for split in (data.train, data.valid, data.test))
+    assert {data.src_lang, data.tgt_lang} >= set((data.config or "").split("-")) - {""}
+    assert "NOT RUN HERE" in (config_dir() / f"data/{name}.yaml").read_text(encoding="utf-8")
+
+
+def test_a_data_set_of_ones_own() -> None:
+    required = ["data=hub", "data.name=x", "data.src_lang=en", "data.tgt_lang=de"]
+    data = composed_data(*required, "data.path=a/b", "data.valid=['train[:10]']", "data.field=translation")
+    assert (data.path, data.train, data.valid, data.test, data.field) == ("a/b", ["train"], ["train[:10]"], ["test"], "translation")
+    with pytest.raises(ConfigError, match=r"data\.path is not set: give data\.path="):
+        composed_data(*required)
 
 
 def test_rnnsearch50_brings_the_optimizer_of_the_paper() -> None:

@@ -10,10 +10,10 @@ import nmt
 PACKAGE = Path(nmt.__file__).parent
 LAYERS = [
     {"errors", "language"},
-    {"schema", "files"},
+    {"schema", "files", "network"},
     {"config"},
     {"metrics", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"},
-    {"device", "tokenizer", "data.corpus", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}
+    {"device", "tokenizer", "data.corpus", "data.hub", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}
     | {"optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
     {"translator", "data.prepare", "journal"},
     {"alignment"},

@@ -1,4 +1,4 @@
-"""Raw text: lines of a file or stream, and aligned pairs of lines from files side by side, .tsv or .jsonl."""
+"""Raw text: lines of a file or stream, and aligned pairs of lines from files side by side, .tsv, .jsonl or a data set of splits."""
 
 import bz2
 import difflib
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
 from nmt.config import DataConfig
+from nmt.data import hub
 from nmt.errors import ConfigError, DataError
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -104,23 +105,29 @@ def find_files(items: Sequence[str | Sequence[str]], data: DataConfig) -> list[t
     """The files of each item of data.train, data.valid or data.test: one (.tsv, .jsonl) or two (source, target).
 
     An item is a prefix (PREFIX.src_lang and PREFIX.tgt_lang, the plain files before the packed ones), the path of a .tsv or .jsonl
-    file, or a pair of paths; every file may be packed as .gz, .bz2 or .xz.
+    file, or a pair of paths; every file may be packed as .gz, .bz2 or .xz. Where data.path is set, an item is a split, which has the
+    files of `hub.split_files`: any number in a local folder, none on the hub.
 
     Raises:
         ConfigError: an item is none of these.
-        DataError: a file does not exist or is a folder.
+        DataError: a file or a split does not exist, or a file is a folder.
     """
+    if data.path is not None:
+        return [hub.split_files(item, data) for item in items]  # type: ignore[arg-type]
     return [_files_of(item, data) for item in items]
 
 
 def absolute(data: DataConfig) -> DataConfig:
-    """The same configuration with every text file as an absolute path, so that a checkpoint finds its data from any folder."""
+    """The same configuration with every text file or folder as an absolute path, so that a checkpoint finds its data from anywhere."""
 
     def resolved(item: Any) -> Any:
         if isinstance(item, str) and item:
             return str(Path(item).expanduser().absolute())
         return [resolved(path) for path in item] if isinstance(item, list | tuple) else item
 
+    if data.path is not None:
+        folder = hub.local_folder(data)
+        return replace(data, path=str(folder)) if folder else data
     return replace(data, train=resolved(data.train), valid=resolved(data.valid), test=resolved(data.test))
 
 
@@ -164,18 +171,31 @@ def read_pairs(items: Sequence[str | Sequence[str]], data: DataConfig) -> Iterat
     """Yield the (source, target) lines of every item, one after the other; see `find_files` for what an item is.
 
     In a .tsv file, data.src_field and data.tgt_field are column numbers from 1, or names from a header line; null means columns 1 and 2.
-    In a .jsonl file they are keys, dotted where objects are nested ("translation.en"); null means the keys src_lang and tgt_lang.
+    In the rows of a .jsonl file or of a data set (data.path) they are keys, dotted where objects are nested ("translation.en"); null
+    means the keys src_lang and tgt_lang. Where data.field is set, both are looked for inside of that key.
 
     Raises:
         ConfigError: an item or a field is of no known kind.
-        DataError: a file is unreadable (see `read_lines`) or empty, two files differ in length, or a field is missing or not one line.
+        DataError: a file is unreadable (see `read_lines`) or empty, two files differ in length, or a field is missing or not one line;
+            a data set cannot be had (see `hub.rows`).
     """
-    for files in find_files(items, data):
+    if data.path is not None:
+        sources = [(f"data.path={data.path}, split {item}", _split(item, data)) for item in items]  # type: ignore[arg-type]
+    else:
+        sources = [(" and ".join(map(str, files)), _pairs_of(files, data)) for files in find_files(items, data)]
+    for name, pairs in sources:
         pair = None
-        for pair in _pairs_of(files, data):
+        for pair in pairs:
             yield pair
         if pair is None:
-            raise DataError(f"{' and '.join(map(str, files))}: there is no line of text")
+            raise DataError(f"{name}: there is no line of text")
+
+
+def _split(split: str, data: DataConfig) -> Iterator[tuple[str, str]]:
+    src_key, tgt_key = _keys(data)
+    for number, row in enumerate(hub.rows(split, data), start=1):
+        where = f"data.path={data.path}, split {split}, row {number}"
+        yield _value(row, src_key, where), _value(row, tgt_key, where)
 
 
 def _pairs_of(files: tuple[Path, ...], data: DataConfig) -> Iterator[tuple[str, str]]:
@@ -203,6 +223,10 @@ def _different_lengths(src_file: Path, tgt_file: Path) -> DataError:
 
 
 def _tsv(path: Path, data: DataConfig) -> Iterator[tuple[str, str]]:
+    if data.field is not None:
+        raise ConfigError(
+            f"data.field={data.field}: the rows of {path} have no keys; name its columns by data.src_field and data.tgt_field"
+        )
     fields = (data.src_field if data.src_field is not None else 1, data.tgt_field if data.tgt_field is not None else 2)
     rows = ((number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1))
     header = next(rows, (1, []))[1] if any(isinstance(field, str) for field in fields) else []
@@ -224,8 +248,7 @@ def _column(field: str | int, header: list[str], path: Path) -> int:
 
 
 def _jsonl(path: Path, data: DataConfig) -> Iterator[tuple[str, str]]:
-    src_key = data.src_lang if data.src_field is None else str(data.src_field)
-    tgt_key = data.tgt_lang if data.tgt_field is None else str(data.tgt_field)
+    src_key, tgt_key = _keys(data)
     for number, line in enumerate(read_lines(path), start=1):
         where = f"{path}, line {number}"
         try:
@@ -235,14 +258,22 @@ def _jsonl(path: Path, data: DataConfig) -> Iterator[tuple[str, str]]:
         yield _value(row, src_key, where), _value(row, tgt_key, where)
 
 
+def _keys(data: DataConfig) -> tuple[str, str]:
+    inside = "" if data.field is None else f"{data.field}."
+    src = data.src_lang if data.src_field is None else data.src_field
+    tgt = data.tgt_lang if data.tgt_field is None else data.tgt_field
+    return f"{inside}{src}", f"{inside}{tgt}"
+
+
 def _value(row: Any, key: str, where: str) -> str:
     value = row
     for part in [key] if isinstance(row, dict) and key in row else key.split("."):
         if not isinstance(value, dict) or part not in value:
-            raise DataError(f"{where}: there is no key {key!r}; name the keys by data.src_field and data.tgt_field")
+            others = f", but {', '.join(map(repr, value))[:200]}" if isinstance(value, dict) and value else ""
+            raise DataError(f"{where}: there is no key {key!r}{others}; name the keys by data.field, data.src_field and data.tgt_field")
         value = value[part]
     if not isinstance(value, str):
-        raise DataError(f"{where}: the value of {key!r} is {json.dumps(value)[:50]}, not a string")
+        raise DataError(f"{where}: the value of {key!r} is {json.dumps(value, default=str)[:50]}, not a string")
     if "\n" in value:
         raise DataError(f"{where}: the text of {key!r} holds a newline; a text must be one line")
     try:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from nmt.config import DataConfig, PrepareConfig
-from nmt.data.corpus import find_files, read_pairs
+from nmt.data import hub
+from nmt.data.corpus import absolute, find_files, read_pairs
 from nmt.data.dataset import PairWriter, PreparedCorpus, read_manifest, write_manifest, write_tokenizers, write_valid
 from nmt.data.filters import FilterCounts, Overlap, TextFilter, fits, processed_warnings
 from nmt.errors import ConfigError, DataError
@@ -48,6 +49,8 @@ def prepare(config: PrepareConfig) -> PreparedCorpus:
     inputs = {split: [_stat(path) for files in find_files(items, config.data) for path in files] for split, items in splits.items()}
     if (corpus := _unchanged(folder, config, inputs)) is not None:
         return corpus
+    for items in splits.values():
+        next(read_pairs(items, config.data), None)  # so that a split that cannot be had leaves no folder behind
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder.parent):
@@ -67,15 +70,17 @@ def prepared_folder(config: PrepareConfig) -> Path:
         raise ConfigError(f"data.name={data.name!r} is no folder name: it may not be empty, . or .., hold a slash, or be very long")
     for key, items in (("train", data.train), ("valid", data.valid)):
         if not items:
-            raise ConfigError(f"data.{key} is empty: name at least one prefix, .tsv or .jsonl file, or pair [src_file, tgt_file]")
+            raise ConfigError(f"data.{key} is empty: name at least one prefix, .tsv or .jsonl file, pair [src_file, tgt_file], or split")
+    if data.path is None and (data.config is not None or data.revision is not None):
+        raise ConfigError("data.config and data.revision belong to data.path=, which is not set: give data=hub data.path=…")
     digest = hashlib.sha256(json.dumps(_identity(config), ensure_ascii=False).encode()).hexdigest()
     return Path(data.folder).expanduser() / data.name / f"{config.tokenizer.type}-{config.tokenizer.vocab_size}-{digest[:8]}"
 
 
 def _identity(config: PrepareConfig) -> dict[str, Any]:
     """What decides on a prepared corpus apart from what is in its files."""
-    data = {key: value for key, value in asdict(config.data).items() if key not in ("name", "folder")}
-    for split in ("train", "valid", "test"):
+    data = {key: value for key, value in asdict(absolute(config.data)).items() if key not in ("name", "folder")}
+    for split in ("train", "valid", "test") if config.data.path is None else ():
         files = find_files(data[split], config.data)
         data[split] = [[str(path.absolute()) for path in paths] for paths in files]
     return {"data": data, "filter": asdict(config.filter), "tokenizer": asdict(config.tokenizer)}
@@ -107,7 +112,7 @@ def _unchanged(folder: Path, config: PrepareConfig, inputs: Inputs) -> PreparedC
     before = {file["path"]: file for files in manifest["inputs"].values() for file in files}
     now = {file["path"]: file for files in inputs.values() for file in files}
     touched = [path for path, file in now.items() if path not in before or file["mtime_ns"] != before[path]["mtime_ns"]]
-    if any(path not in before or file["size"] != before[path]["size"] for path, file in now.items()):
+    if before.keys() != now.keys() or any(file["size"] != before[path]["size"] for path, file in now.items()):
         return None
     if any(_sha256(path) != before[path]["sha256"] for path in touched):
         return None
@@ -173,9 +178,11 @@ def _write(folder: Path, config: PrepareConfig, inputs: Inputs) -> None:
         "filtered": asdict(counts),
         "overlap": overlap.counts(),
         "warnings": warnings,
+        "revision": hub.revision(data),
     }
     _refuse_changed(inputs)
-    manifest = {"digest": _digest(config, inputs), "configuration": _identity(config), "inputs": inputs, "statistics": statistics}
+    hashes = [file["sha256"] for file in inputs["train"]] or [_text_hash(data)]  # what is on the hub has no files here
+    manifest = {"digest": _digest(config, hashes), "configuration": _identity(config), "inputs": inputs, "statistics": statistics}
     write_manifest(folder, manifest)
     print(counts.table(config.filter), *(f"warning: {warning}" for warning in warnings), sep="\n", file=sys.stderr)
 
@@ -220,9 +227,19 @@ def _refuse_changed(inputs: Inputs) -> None:
             raise DataError(f"{file['path']} was changed while it was being read: prepare again")
 
 
-def _digest(config: PrepareConfig, inputs: Inputs) -> str:
+def _text_hash(data: DataConfig) -> str:
+    sha = hashlib.sha256()
+    for src, tgt in read_pairs(data.train, data):
+        sha.update(f"{src}\n{tgt}\n".encode())
+    return sha.hexdigest()
+
+
+def _digest(config: PrepareConfig, hashes: list[str]) -> str:
     """A hash of the training text and of all that decides on its ids, but not of where its files lie."""
     identity = _identity(config)
     decides = {key: identity["data"][key] for key in ("src_lang", "tgt_lang", "src_field", "tgt_field")}
-    hashes = [file["sha256"] for file in inputs["train"]]
+    if config.data.field is not None:
+        decides["field"] = config.data.field
+    if config.data.path is not None:
+        decides["splits"] = config.data.train
     return hashlib.sha256(json.dumps([decides, identity["filter"], identity["tokenizer"], hashes]).encode()).hexdigest()

@@ -20,12 +20,13 @@ from nmt.data.corpus import find_files, read_lines, read_pairs
 from nmt.errors import ConfigError, DataError
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+HUB = dict.fromkeys(("path", "config", "revision", "field"))
 TEXT = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))
 
 
 def data_config(**changes: Any) -> DataConfig:
     values: dict[str, Any] = {"name": "tiny", "src_lang": "en", "tgt_lang": "de", "train": [], "valid": [], "test": []}
-    return DataConfig(**(values | {"src_field": None, "tgt_field": None, "folder": "data"} | changes))
+    return DataConfig(**(values | {"src_field": None, "tgt_field": None, "folder": "data"} | HUB | changes))
 
 
 def write(path: Path, content: bytes | str) -> str:
@@ -196,6 +197,15 @@ def test_empty_files(tmp_path: Path, name: str) -> None:
 def test_tsv_fields(tmp_path: Path, fields: tuple[Any, Any], pairs: list[tuple[str, str]]) -> None:
     path = write(tmp_path / "t.tsv", "id\ten\tde\r\n1\tdog\tHund\r\n")
     assert list(read_pairs([path], data_config(src_field=fields[0], tgt_field=fields[1]))) == pairs
+
+
+def test_both_texts_inside_one_key(tmp_path: Path) -> None:
+    path = write(tmp_path / "j.jsonl", json.dumps({"id": 1, "translation": {"en": "dog", "deu": "Hund"}}) + "\n")
+    assert list(read_pairs([path], data_config(field="translation", tgt_field="deu"))) == [("dog", "Hund")]
+    with pytest.raises(DataError, match=r"no key 'translations\.en', but 'id', 'translation'; name the keys by data\.field"):
+        list(read_pairs([path], data_config(field="translations")))
+    with pytest.raises(ConfigError, match=r"data\.field=translation: the rows of .*t\.tsv have no keys"):
+        list(read_pairs([write(tmp_path / "t.tsv", "dog\tHund\n")], data_config(field="translation")))
 
 
 def test_tsv_errors(tmp_path: Path) -> None:

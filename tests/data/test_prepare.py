@@ -37,7 +37,7 @@ def config(tmp_path: Path) -> PrepareConfig:
     write_pairs(tmp_path / "test", [("A green tree.", "Ein grüner Baum.")])
     train, valid, test = ([str(tmp_path / split)] for split in ("train", "valid", "test"))
     return PrepareConfig(
-        DataConfig("tiny", "en", "de", train, valid, test, None, None, str(tmp_path / "data")),
+        DataConfig("tiny", "en", "de", None, None, None, train, valid, test, None, None, None, str(tmp_path / "data")),
         FilterConfig(max_pieces=100, max_ratio=5.0, drop_copies=True, drop_duplicates=True),
         TokenizerConfig("bpe", joint=True, vocab_size=310, character_coverage=1.0, byte_fallback=True, sample_lines=1000, seed=1),
     )
