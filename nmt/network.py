@@ -16,7 +16,7 @@ def connect(url: str, seconds: float) -> None:
         OSError: it does not answer in time, does not exist, or refuses.
         Exception: the address or the answer is malformed.
     """
-    outcome: list[Exception] = [TimeoutError(f"no answer within {seconds:g} seconds")]
+    outcome: list[Exception] = [TimeoutError(f"no answer within {seconds + 10:g} seconds")]
 
     def attempt() -> None:
         try:
