@@ -132,7 +132,18 @@ def _names_by_sweep(overrides: list[str]) -> list[str]:
     return [f"hydra.job.config.override_dirname.exclude_keys=[{','.join(fixed)}]"]
 
 
+def _share_processors() -> None:
+    """Let idle threads of PyTorch's OpenMP sleep soon, unless the user has set how they wait.
+
+    They spin by default. Where another program uses a core, they then keep it from the thread that they wait for: 0.3 updates a second
+    in place of 2 to 4 on two cores with one busy, while on idle ones a short spin costs nothing that was measurable.
+    """
+    if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
+        os.environ["GOMP_SPINCOUNT"] = "2000"
+
+
 def _call(verb: str, config: object) -> int:
+    _share_processors()
     from nmt import pipeline  # PyTorch is imported here, after every cheap check
 
     run: Callable[[object], int | None] = getattr(pipeline, verb)
