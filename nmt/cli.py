@@ -42,12 +42,16 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that half-written files are removed
     try:
-        return _run(arguments)
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
     except NmtError as error:
         print(f"nmt: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except OSError as error:
+        return _unwritable(error)
 
 
 def _run(arguments: list[str]) -> int:
@@ -55,7 +59,7 @@ def _run(arguments: list[str]) -> int:
     if verb in ("--help", "-h", "help"):
         print(OVERVIEW.format(verbs="\n".join(f"  nmt {name:<10} {told}" for name, (_, told) in VERBS.items())))
         return 0
-    if verb in ("--version", "-V"):
+    if verb == "-V" or "--version" in arguments:
         print(f"nmt {importlib.metadata.version('nmt')}")
         return 0
     if verb not in VERBS:
@@ -84,22 +88,29 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
             if codes[-1] > 128:
                 sys.exit(codes[-1])  # a signal ends all jobs of a --multirun
         except (NmtError, OmegaConfBaseException) as error:  # other jobs of a --multirun go on
-            print(f"nmt {verb}: {_explain(error, verb)}", file=sys.stderr)
+            print(f"nmt: {_explain(error, verb)}", file=sys.stderr)
             codes[-1] = 2
-        except BrokenPipeError:
-            # The reader has gone (`| head`): nothing is left to say, also not when Python flushes at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            codes[-1] = 128 + signal.SIGPIPE
+        except OSError as error:
+            codes[-1] = _unwritable(error)
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra's errors reach us, to be said in one line
     try:
         sys.argv = [f"nmt {verb}", *_ordered(arguments)]
         hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=verb)(task)()
     except Exception as error:
-        if codes or isinstance(error, NmtError):  # past composing it is no mistake of the user's
+        if codes or isinstance(error, NmtError | OSError):  # past composing it is no mistake in a setting
             raise
-        raise ConfigError(f"{verb}: {_explain(error, verb)}") from error
+        raise ConfigError(_explain(error, verb)) from error
     return max(codes, default=0)
+
+
+def _unwritable(error: OSError) -> int:
+    """The exit code after an error of the system, said in one line; a reader that has gone (`| head`) is none."""
+    if not isinstance(error, BrokenPipeError):
+        where = f"{error.filename}: " if error.filename else "cannot read or write: "
+        print(f"nmt: {where}{(error.strerror or str(error)).lower()}", file=sys.stderr)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing is left to say, also not when Python flushes at its end
+    return 128 + signal.SIGPIPE if isinstance(error, BrokenPipeError) else 2
 
 
 def _ordered(arguments: list[str]) -> list[str]:

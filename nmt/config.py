@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from nmt.schema import Range
 
 Count = Annotated[int, Range(1)]
+Threads = Annotated[int, Range(1, 1024)]
 CountOrZero = Annotated[int, Range(0)]
 Fraction = Annotated[float, Range(0, 1)]
 Positive = Annotated[float, Range(0, above=True)]
@@ -57,7 +58,7 @@ class TokenizerConfig:
 
     type: Literal["bpe", "unigram"]
     joint: bool
-    vocab_size: Annotated[int, Range(8)]
+    vocab_size: Annotated[int, Range(8, 1_000_000)]
     character_coverage: Annotated[float, Range(0.9, 1)]
     byte_fallback: bool
     sample_lines: Count
@@ -138,7 +139,7 @@ class DecodeConfig:
 
     beam_size: Annotated[int, Range(1, 1000)]
     length_penalty: Annotated[float, Range(0, 10)]
-    max_length_ratio: Positive
+    max_length_ratio: Annotated[float, Range(0, 1000, above=True)]
     max_length_extra: CountOrZero
     max_source_pieces: Count
     temperature: NotNegative
@@ -155,7 +156,7 @@ class RunConfig:
     name: FilePath
     folder: FilePath
     seed: CountOrZero
-    threads: Count | None
+    threads: Threads | None
     device: Device
 
 
@@ -189,7 +190,7 @@ class TrainConfig:
 class MachineConfig:
     """What the commands that do not train may use of the machine."""
 
-    threads: Count | None
+    threads: Threads | None
     device: Device
 
 

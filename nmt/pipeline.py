@@ -65,7 +65,8 @@ def train(config: TrainConfig) -> int:
         refuse_changes(config, corpus.digest, last, folder)
         trainer.restore(last)
         if trainer.progress.finished and (reached := trainer.limit_reached()):
-            log.info("%s is finished (%s): raise that limit to go on, or give another run.name=", folder, reached)
+            step = trainer.progress.step
+            log.info("%s is finished (%s) at update %d: raise that limit beyond it, or give another run.name=", folder, reached, step)
             return 0
         log.info("going on with %s after update %d", folder, trainer.progress.step)
     try:

@@ -1,6 +1,7 @@
 """Plain values to typed objects: every name, type and range is checked, and a mistake is said in one line."""
 
 import difflib
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -78,7 +79,7 @@ def _check(value: Any, hint: Any, key: str) -> Any:
     if value == "???":
         raise ConfigError(f"{key} is not set: give {key}=…")
     if not _fits(value, hint):
-        raise ConfigError(f"{key} = {value!r}: expected {_describe(hint)}{_suggest(value, hint)}")
+        raise ConfigError(f"{key} = {'null' if value is None else repr(value)}: expected {_describe(hint)}{_suggest(value, hint)}")
     return float(value) if _wants_float(hint) and isinstance(value, int) else value
 
 
@@ -97,7 +98,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is dict:
         return isinstance(value, dict)
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import math
 import random
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from nmt.config import DecodeConfig, ModelConfig
 from nmt.data.batches import make_batch
 from nmt.data.segments import split_line
 from nmt.device import autocast, pick_device, pick_dtype
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.language import word_separator
 from nmt.model.seq2seq import Seq2Seq
 from nmt.sampling import sample
@@ -28,7 +29,7 @@ from nmt.search import Found, beam_search
 from nmt.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
-
+SURROGATE = re.compile("[\ud800-\udfff]")
 CHUNK_BATCHES = 16  # how many batches of lines are read at once and sorted by length
 
 
@@ -131,10 +132,10 @@ class Translator:
     @classmethod
     def of(cls, checkpoint: Checkpoint, device: torch.device, decode: DecodeConfig) -> Self:
         """A translator with the model of a checkpoint."""
-        src, tgt = checkpoint.src_tokenizer, checkpoint.tgt_tokenizer
-        model = build_model(checkpoint.config.model, src, tgt)
+        tokenizers = checkpoint.src_tokenizer, checkpoint.tgt_tokenizer
+        model = build_model(checkpoint.config.model, *tokenizers)
         model.load_state_dict(checkpoint.model)
-        return cls(model.eval(), src, tgt, decode, checkpoint.config.data.tgt_lang, device)
+        return cls(model.eval(), *tokenizers, decode, checkpoint.config.data.tgt_lang, device)
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto", **decode: Any) -> Self:
@@ -174,6 +175,8 @@ class Translator:
         """
         if isinstance(lines, str):
             raise TypeError("a list of lines is expected, not one string")
+        if nbest < 1:
+            raise ConfigError(f"nbest = {nbest}: at least one translation a line is expected")
         waiting = enumerate(lines, start=1)
         size = self.decode.batch_size
         while chunk := list(islice(waiting, size)):
@@ -214,6 +217,8 @@ class Translator:
         """Source ids of each line: none where it is blank, several where it is too long."""
         limit = self.decode.max_source_pieces
         texts = [line.rstrip("\r\n").replace("\n", " ") for _, line in numbered_lines]
+        if torn := [number for number, line in numbered_lines if SURROGATE.search(line)]:
+            raise DataError(f"line {torn[0]} holds half of a surrogate pair, which is not Unicode text: decode the text as UTF-8")
         every = self.src_tokenizer.encode(["" if text.isspace() else text for text in texts])
         parts = [[ids] if ids else [] for ids in every]
         for row, ids in enumerate(every):

@@ -85,6 +85,18 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("nmt 0.")
 
 
+def test_the_version_after_a_command_is_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--version"]) == 0
+    assert capsys.readouterr().out.startswith("nmt 0.")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["translate", "--help"]])
+def test_an_output_that_cannot_be_written_is_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        told = subprocess.run([sys.executable, "-m", "nmt", *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert told.returncode == 2 and "no space left on device" in told.stderr and "Traceback" not in told.stderr
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_has_examples_and_is_quick(verb: str) -> None:
     began = time.monotonic()
@@ -111,6 +123,11 @@ COMMON = ["data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.train=[/n
         (["train"], "data.name is not set: give data.name="),
         (["train", *COMMON, "precision=fp8"], "precision = 'fp8': expected one of auto, fp32, bf16, fp16"),
         (["train", *COMMON, "run.name=../x"], "/no/such"),
+        (["train", *COMMON, "run.threads=100000"], "run.threads = 100000: expected a whole number at least 1 and at most 1024"),
+        (["train", *COMMON, "tokenizer.vocab_size=99999999999999999999"], "at most 1e+06"),
+        (["train", *COMMON, "decode.max_length_ratio=inf"], "decode.max_length_ratio = inf"),
+        (["train", *COMMON, "tokenizer.vocab_size=null"], "tokenizer.vocab_size = null: expected a whole number"),
+        (["prepare", *COMMON, "data.train=/usr"], "/usr is a folder: give the prefix of the files in it, such as /usr/train"),
         (["train", *COMMON], "/no/such"),
         (["prepare", *COMMON, "model=small"], "model"),
         (["translate"], "checkpoint is not set: give checkpoint="),

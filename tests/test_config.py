@@ -29,7 +29,8 @@ def test_plain_values_become_a_typed_object() -> None:
         ({"lr": float("nan")}, "optimizer.lr = nan"),
         ({"beta1": 1.5}, "optimizer.beta1 = 1.5: expected a number at least 0 and at most 1 or null"),
         ({"name": "adamm"}, "expected one of adam, adamw, adadelta; did you mean adam?"),
-        ({"name": None}, "optimizer.name = None"),
+        ({"name": None}, "optimizer.name = null: expected one of adam"),
+        ({"lr": float("inf")}, "optimizer.lr = inf: expected a number"),
         ({"lrr": 1.0}, "there is no setting optimizer.lrr; did you mean optimizer.lr?"),
     ],
 )

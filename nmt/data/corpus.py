@@ -155,6 +155,8 @@ def _side(prefix: str, lang: str) -> Path:
     candidates = [plain, *(plain.with_name(plain.name + ending) for ending in OPENERS)]
     found = next((path for path in candidates if path.exists()), None)
     if found is None:
+        if Path(prefix).expanduser().is_dir():
+            raise DataError(f"{prefix} is a folder: give the prefix of the files in it, such as {Path(prefix) / 'train'}")
         if Path(prefix).expanduser().is_file():
             raise DataError(f"{prefix} is a file, but neither .tsv nor .jsonl: give a pair [src_file, tgt_file], or the prefix of {plain}")
         others = ", ".join(path.name for path in candidates[1:])
