@@ -99,7 +99,7 @@ def links(attention: WordAttention, mutual: bool = False) -> Links:
     forward = frozenset((int(src), tgt) for tgt, src in enumerate(attention.weights.argmax(1)) if src < len(attention.src_words))
     if not (mutual and forward):
         return forward
-    return forward & {(src, int(tgt)) for src, tgt in enumerate(attention.weights[:, :-1].argmax(0))}
+    return forward & {(src, int(tgt)) for src, tgt in enumerate(attention.weights.argmax(0))}
 
 
 def alignment_error_rate(found: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.alignment import END, WordAttention, clip, is_wide, word_attention
+from nmt.alignment import END, WordAttention, clip, word_attention
 from nmt.files import writing
 from nmt.translator import Translation
 
@@ -24,7 +24,6 @@ MANY = 1000  # pictures, after which a word of warning is due
 DPI = 120
 FONT = 10  # points
 CELL = 0.3  # inches, as all that follow
-LETTER = 0.62 * FONT / 72  # an ample mean
 EDGE = 0.15
 BAR = 0.9  # room for the colour bar and its numbers
 SLOPE = 60  # degrees of the source words
@@ -44,9 +43,10 @@ def draw(attention: WordAttention) -> "Figure":
     src_labels, tgt_labels = ([_label(word) for word in words] for words in ((*attention.src_words, END), attention.tgt_words))
     width, height = CELL * len(src_labels), CELL * max(len(tgt_labels), 3)
     tilt = np.deg2rad(SLOPE)
-    left = max(map(_length, tgt_labels), default=0.0) + 2 * EDGE
-    above = max(map(_length, src_labels)) * np.sin(tilt) + 2 * EDGE
-    beyond = max(_length(label) * np.cos(tilt) - CELL * place for place, label in enumerate(reversed(src_labels)))
+    src_lengths, tgt_lengths = _lengths(src_labels), _lengths(tgt_labels)
+    left = max(tgt_lengths, default=0.0) + 2 * EDGE
+    above = max(src_lengths) * np.sin(tilt) + 2 * EDGE
+    beyond = max(length * np.cos(tilt) - CELL * place for place, length in enumerate(reversed(src_lengths)))
     size = np.array((left + width + max(BAR, beyond), above + height + EDGE))
     figure = Figure(figsize=tuple(size), dpi=DPI)
 
@@ -84,8 +84,8 @@ def pixels(attention: WordAttention) -> NDArray[np.uint8]:
     """A picture as (height, width, 3) red, green and blue, 0 to 255."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    canvas = FigureCanvasAgg(draw(attention))
     with _boxes_told_once():
+        canvas = FigureCanvasAgg(draw(attention))
         canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
@@ -108,8 +108,13 @@ def _label(word: str) -> str:
     return shown if len(shown) <= 24 else f"{shown[:23]}…"
 
 
-def _length(label: str) -> float:
-    return sum(FONT / 72 if is_wide(character) else LETTER for character in label)
+def _lengths(labels: list[str]) -> list[float]:
+    """How long each label will be, in inches."""
+    from matplotlib.backends.backend_agg import RendererAgg
+    from matplotlib.font_manager import FontProperties
+
+    renderer, font = RendererAgg(1, 1, 72), FontProperties(family=list(_families()), size=FONT)
+    return [renderer.get_text_width_height_descent(label, font, False)[0] / 72 for label in labels]
 
 
 @cache

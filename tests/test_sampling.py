@@ -44,6 +44,12 @@ def test_the_ends_of_the_distribution_are_allowed_symbols(point: float, top_k: i
     assert log_probs[0, 0, symbol] > -100
 
 
+def test_no_rounding_of_the_sum_leads_to_a_forbidden_symbol() -> None:
+    log_probs = torch.randn(50, 1, 1000, generator=torch.Generator().manual_seed(1))
+    log_probs[:, :, -1] = NEVER
+    assert (draw(log_probs, torch.full((50, 1), 1 - 2**-53, dtype=torch.float64), 1.0, 0) < 999).all()
+
+
 @pytest.mark.parametrize("temperature", [1e-5, 1e-300])
 def test_a_low_temperature_is_greedy_search(temperature: float) -> None:
     model, numbers = ToyModel(vocab_size=9), list(range(12))
