@@ -98,8 +98,9 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
         sys.argv = [f"nmt {verb}", *_ordered(arguments)]
         hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=verb)(task)()
     except Exception as error:
-        if codes or isinstance(error, NmtError | OSError):  # past composing it is no mistake in a setting
-            raise
+        system = isinstance(error, OSError) and error.errno is not None  # Hydra's "no such option" is an OSError without a number
+        if codes or system or isinstance(error, NmtError):
+            raise  # no mistake in a setting
         raise ConfigError(_explain(error, verb)) from error
     return max(codes, default=0)
 
