@@ -148,7 +148,7 @@ def _share_processors() -> None:
     """Let idle threads of PyTorch's OpenMP sleep soon, unless the user has set how they wait.
 
     They spin by default. Where another program uses a core, they then keep it from the thread that they wait for: 0.3 updates a second
-    in place of 2 to 4 on two cores with one busy, while on idle ones a short spin costs nothing that was measurable.
+    in place of 2 in a probe on two cores with one busy, while on idle ones a short spin costs nothing that was measurable.
     """
     if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
         os.environ["GOMP_SPINCOUNT"] = "2000"
