@@ -22,6 +22,7 @@ from nmt.data.segments import split_line
 from nmt.device import autocast, pick_device, pick_dtype
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.language import word_separator
+from nmt.model.inference import Inference
 from nmt.model.seq2seq import Seq2Seq
 from nmt.sampling import sample
 from nmt.schema import load
@@ -128,6 +129,7 @@ class Translator:
         self.tgt_lang = tgt_lang
         self.device = device
         self.dtype = pick_dtype(decode.precision, device)
+        self._ready: tuple[tuple[tuple[int, int], ...], Inference] | None = None
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, device: torch.device, decode: DecodeConfig) -> Self:
@@ -252,7 +254,8 @@ class Translator:
             "length_penalty": decode.length_penalty,
         }
         with _evaluating(self.model), autocast(self.device, self.dtype):
-            step, state = self.model.step, self.model.start(batch.src, batch.src_lengths)
+            inference = self._inference()
+            step, state = inference.step, inference.start(batch.src, batch.src_lengths)
             if decode.temperature > 0:
                 seeds = [random.Random(f"{decode.seed} {source}").getrandbits(63) for source in sources]
                 found = sample(step, state, seeds=seeds, temperature=decode.temperature, top_k=decode.top_k, samples=nbest, **options)
@@ -261,6 +264,13 @@ class Translator:
         if any(math.isnan(one.score) for hypotheses in found for one in hypotheses):
             raise CheckpointError("the model's probabilities are no numbers (NaN): training has diverged; use an earlier checkpoint")
         return found
+
+    def _inference(self) -> Inference:
+        """The model made ready for search, anew when a parameter has changed since."""
+        versions = tuple((id(parameter), parameter._version) for parameter in self.model.parameters())
+        if self._ready is None or self._ready[0] != versions:
+            self._ready = versions, Inference(self.model, self.dtype)
+        return self._ready[1]
 
     def _join(self, sources: Sequence[list[int]], found: Sequence[list[Found]], nbest: int) -> Translation:
         """The translation of a line from the hypotheses of its parts, each list of which is not empty."""

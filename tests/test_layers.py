@@ -12,9 +12,9 @@ LAYERS = [
     {"errors", "language"},
     {"schema", "files", "network"},
     {"config"},
-    {"metrics", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"},
+    {"metrics", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"} | {"model.products"},
     {"device", "tokenizer", "data.corpus", "data.hub", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}
-    | {"optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
+    | {"model.inference", "optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
     {"translator", "data.prepare", "journal"},
     {"alignment"},
     {"pictures"},

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nmt.errors import ConfigError
-from nmt.search import Found, beam_search, largest
+from nmt.search import Found, _group_size, beam_search, largest
 
 BOS, EOS = 2, 3
 POSITIONS = 4
@@ -250,3 +250,20 @@ def test_largest_breaks_ties_by_index(rows: list[list[float]], count: int) -> No
         assert found == [row[i] for i in expected]
         finite = [i for i in expected if row[i] > -math.inf]
         assert order[: len(finite)] == finite
+
+
+@pytest.mark.parametrize("levels", [2, 5, 100, 100_000])
+def test_groups_hold_the_largest(monkeypatch: pytest.MonkeyPatch, levels: int) -> None:
+    monkeypatch.setattr("nmt.search.GROUPING_PAYS", 0)
+    chance = torch.Generator().manual_seed(levels)
+    for width in (1280, 1000, 64 * 61):
+        values = torch.randint(levels, (7, width), generator=chance).float()
+        values[torch.rand(values.shape, generator=chance) < 0.3] = -math.inf
+        values[0] = -math.inf
+        values[1, 100:] = -math.inf
+        assert _group_size(values, 4) > 0
+        top, index = largest(values, 4)
+        for row, found, order in zip(values.tolist(), top.tolist(), index.tolist(), strict=True):
+            expected = [i for i in sorted(range(width), key=lambda i: (-row[i], i))[:4] if row[i] > -math.inf]
+            assert order[: len(expected)] == expected
+            assert found == [row[i] for i in expected] + [-math.inf] * (4 - len(expected))

@@ -101,6 +101,14 @@ def test_order_and_texts_whatever_the_batch_size(build: Build, lines: list[str],
     assert [one.alignment for one in together] == [one.alignment for one in alone]
 
 
+def test_a_changed_parameter_counts_at_once(build: Build) -> None:
+    translator = build()
+    vocabulary = own_vocabulary(translator)
+    before = next(translator.hypotheses(LINES[:1]))
+    vocabulary.bias[translator.tgt_tokenizer.eos_id] += 100
+    assert next(translator.hypotheses(LINES[:1])).text == "" != before.text
+
+
 def test_a_line_is_what_the_search_finds_for_it(build: Build) -> None:
     translator = build()
     src, tgt, model = translator.src_tokenizer, translator.tgt_tokenizer, translator.model.eval()

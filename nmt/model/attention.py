@@ -1,5 +1,6 @@
 """Where to look: a decoder state and the annotations of a sentence give weights over its positions, and their average."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,9 +17,9 @@ class Memory:
     """What the decoder looks at: made once per sentence, shared by all its decoder states.
 
     Attributes:
-        annotations: (B, S, 2H), h_j = [→h_j ; ←h_j], zero at padding.
+        annotations: (B, S, 2H), h_j = [→h_j ; ←h_j], zero at padding; for none (B, 1, 2H), the one vector of the sentence.
         keys: what the attention precomputes of them, in at least float32: (B, S, A) for additive, (B, S, D) for dot and general;
-            (B, 1, 2H) for none.
+            empty for none.
         mask: (B, S) bool, True at real tokens; at least one in each row.
     """
 
@@ -29,6 +30,10 @@ class Memory:
     def select(self, sentences: Tensor) -> "Memory":
         """The memory of some sentences, (B',) int64, in that order."""
         return Memory(*(x.index_select(0, sentences) for x in (self.annotations, self.keys, self.mask)))
+
+    def project(self, product: Callable[[Tensor], Tensor]) -> "Memory":
+        """The same with a linear map of the annotations, (…, 2H) to (…, N), in their place: averages come out mapped."""
+        return Memory(product(self.annotations), self.keys, self.mask)
 
 
 def attend(energies: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -71,9 +76,12 @@ class Additive(nn.Module):
         Returns:
             context (B, K, 2H) and weights (B, K, S), as `attend` returns them. The same in the other classes of this file.
         """
-        query = _full(2 * self.query(state))
-        with torch.autocast(state.device.type, enabled=False):
-            energies = torch.sigmoid(query.unsqueeze(2) + memory.keys.unsqueeze(1)) @ (2 * self.energy)
+        return self.look(_full(2 * self.query(state)), memory)
+
+    def look(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """`forward` from the doubled query 2W_a s_{i−1}, (B, K, A)."""
+        with torch.autocast(query.device.type, enabled=False):
+            energies = (query.unsqueeze(2) + memory.keys.unsqueeze(1)).sigmoid_() @ (2 * self.energy)
         return attend(energies, memory)
 
 
@@ -111,11 +119,11 @@ class NoAttention(nn.Module):
         rows = torch.arange(mask.shape[0], device=mask.device)
         rightward, leftward = annotations.chunk(2, -1)
         last = torch.cat((rightward[rows, mask.sum(1) - 1], leftward[:, 0]), -1)
-        return Memory(annotations, _full(last).unsqueeze(1), mask)
+        return Memory(last.unsqueeze(1), _full(last[:, :0]), mask)
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         weights = memory.keys.new_zeros(*state.shape[:2], memory.mask.shape[1])
-        return memory.keys.expand(-1, state.shape[1], -1), weights
+        return memory.annotations.expand(-1, state.shape[1], -1), weights
 
 
 Attention = Additive | Dot | General | NoAttention

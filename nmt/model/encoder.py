@@ -7,6 +7,8 @@ from nmt.config import ModelConfig
 from nmt.model.dropout import Dropout
 from nmt.model.unroll import bidirectional
 
+BothWays = tuple[Tensor, Tensor, Tensor, Tensor]  # (2, E, 3H), (2, 1, 3H) of the inputs; (2, 3H, H), (2, 3H) of the states
+
 
 class Encoder(nn.Module):
     """A GRU over each sentence from the left and one from the right (Bahdanau et al. 2015, section 3.2): h_j = [→h_j ; ←h_j]."""
@@ -20,12 +22,13 @@ class Encoder(nn.Module):
         self.mean = config.initial_state == "mean"
         self.initial = nn.Linear((2 if self.mean else 1) * config.encoder_size, config.decoder_size)
 
-    def forward(self, src: Tensor, src_lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, src: Tensor, src_lengths: Tensor, weights: BothWays | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Reads B sentences; padding changes nothing at a real position.
 
         Args:
             src: (B, S) int64, padded on the right.
             src_lengths: (B,) int64, at least 1, at most S.
+            weights: what `both_ways` returned since the last change of a parameter; None forms it anew.
 
         Returns:
             annotations (B, S, 2H), zero at padding; mask (B, S) bool, True at real tokens; s_0 (B, D), in at least float32.
@@ -35,21 +38,25 @@ class Encoder(nn.Module):
         # Turns each sentence around and leaves its padding behind it; applied twice, it gives the sentence back.
         reversal = torch.where(mask, src_lengths.unsqueeze(1) - 1 - positions, positions)
         embedded = self.dropout(self.embedding(src.t()))
-        rightward, leftward = self._states(embedded, _reorder(embedded, reversal.t()))
+        rightward, leftward = self._states(embedded, _reorder(embedded, reversal.t()), weights)
         leftward = _reorder(leftward, reversal.t())
         annotations = torch.cat((rightward, leftward), -1).transpose(0, 1) * mask.unsqueeze(2)
         return annotations, mask, self._initial_state(annotations, src_lengths)
 
-    def _states(self, embedded: Tensor, reversed_embedded: Tensor) -> tuple[Tensor, Tensor]:
+    def both_ways(self, dtype: torch.dtype | None = None) -> BothWays:
+        """The weights of the two directions stacked, as `bidirectional` wants them; None leaves their dtype."""
+        pairs = zip(self.rightward.all_weights[0], self.leftward.all_weights[0], strict=True)
+        input_weight, state_weight, input_bias, state_bias = (torch.stack(pair).to(dtype=dtype) for pair in pairs)
+        size = self.rightward.hidden_size
+        return input_weight.roll(size, 1).transpose(1, 2), input_bias.roll(size, 1).unsqueeze(1), state_weight, state_bias
+
+    def _states(self, embedded: Tensor, reversed_embedded: Tensor, weights: BothWays | None = None) -> tuple[Tensor, Tensor]:
         """→h and, in reading order, ←h: both (S, B, H)."""
         if embedded.is_cuda:
             return self.rightward(embedded)[0], self.leftward(reversed_embedded)[0]
-        weights = zip(self.rightward.all_weights[0], self.leftward.all_weights[0], strict=True)
-        input_weight, state_weight, input_bias, state_bias = (torch.stack(pair) for pair in weights)
-        size = self.rightward.hidden_size
-        weight, bias = input_weight.roll(size, 1).transpose(1, 2), input_bias.roll(size, 1).unsqueeze(1)
+        input_weight, input_bias, state_weight, state_bias = weights or self.both_ways()
         inputs = torch.stack((embedded, reversed_embedded)).flatten(1, 2)
-        gates = torch.baddbmm(bias, inputs, weight).view(2, *embedded.shape[:2], -1)
+        gates = torch.baddbmm(input_bias, inputs, input_weight).view(2, *embedded.shape[:2], -1)
         states = bidirectional(gates, state_weight.to(gates.dtype), state_bias.to(gates.dtype))
         return states[:, 0], states[:, 1]
 

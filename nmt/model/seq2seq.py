@@ -9,7 +9,7 @@ from nmt.config import ModelConfig
 from nmt.loss import linear_cross_entropy
 from nmt.model.attention import Memory
 from nmt.model.decoder import Decoder
-from nmt.model.encoder import Encoder
+from nmt.model.encoder import BothWays, Encoder
 from nmt.model.unroll import unroll
 
 
@@ -47,9 +47,9 @@ class Seq2Seq(nn.Module):
         self.decoder = Decoder(tgt_vocab_size, tgt_pad_id, config)
         initialize(self, config)
 
-    def encode(self, src: Tensor, src_lengths: Tensor) -> tuple[Memory, Tensor]:
-        """Memory and s_0 (B, D) of B sentences: src (B, S) int64, padded on the right, src_lengths (B,) int64."""
-        annotations, mask, state = self.encoder(src, src_lengths)
+    def encode(self, src: Tensor, src_lengths: Tensor, weights: BothWays | None = None) -> tuple[Memory, Tensor]:
+        """Memory and s_0 (B, D) of B sentences: src (B, S) int64, padded on the right, src_lengths (B,) int64; see `Encoder`."""
+        annotations, mask, state = self.encoder(src, src_lengths, weights)
         device = src.device.type
         if torch.is_autocast_enabled(device):
             annotations = annotations.to(torch.get_autocast_dtype(device))  # once, not in every step

@@ -1,0 +1,75 @@
+"""The network in search: what depends on the source alone, or on a word alone, is computed once and not in every step."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nmt.model.attention import Additive
+from nmt.model.products import Product
+from nmt.model.seq2seq import DecoderState, Seq2Seq
+
+
+class Inference:
+    """`Seq2Seq.start` and `Seq2Seq.step`, faster and without dropout and gradients.
+
+    Gates and readout read an annotation h_j and a word y only through the products [C ; C_o] h_j and [W ; V_o] E y. The first are formed
+    for each source position, where attention averages them in place of the annotations: with K hypotheses and T steps that saves K·T
+    products for S. The second are kept for each word that has come up. The state's products with U and W_a are one.
+    """
+
+    @torch.no_grad()
+    def __init__(self, model: Seq2Seq, dtype: torch.dtype) -> None:
+        """Take a model, whose parameters must not change as long as this is used, and the dtype of the matrix products."""
+        decoder, attention = model.decoder, model.decoder.attention
+        self._model, self._attention, self._pieces = model, attention, decoder.pieces
+        self._size = decoder.gates_state.in_features
+        self._both_ways = model.encoder.both_ways(dtype)
+        query = 2 * attention.query.weight if isinstance(attention, Additive) else decoder.gates_state.weight[:0]
+        state_bias = functional.pad(decoder.gates_state.bias, (0, len(query)))
+        self._state = _product(dtype, (decoder.gates_state.weight, query), state_bias)
+        self._values = _product(dtype, (decoder.gates_context.weight, decoder.readout_context.weight))
+        embedding_bias = torch.cat((decoder.gates_embedding.bias, decoder.readout_state.bias))
+        self._embedding = _product(dtype, (decoder.gates_embedding.weight, decoder.readout_embedding.weight), embedding_bias)
+        self._readout = _product(dtype, (decoder.readout_state.weight,))
+        self._vocabulary = _product(dtype, (decoder.vocabulary.weight,), decoder.vocabulary.bias)
+        self._words = decoder.embedding.weight
+        # rows of words that have not come up are not even touched, so they take no memory
+        self._table = self._words.new_empty(len(self._words), len(embedding_bias), dtype=dtype)
+        self._known = torch.zeros(len(self._words), dtype=torch.bool)
+
+    def start(self, src: Tensor, src_lengths: Tensor) -> DecoderState:
+        """See `Seq2Seq.start`; the memory holds [C ; C_o] h_j in place of h_j."""
+        memory, state = self._model.encode(src, src_lengths, self._both_ways)
+        return DecoderState(state.unsqueeze(1), memory.project(self._values))
+
+    def step(self, tokens: Tensor, decoder_state: DecoderState) -> tuple[Tensor, Tensor, DecoderState]:
+        """See `Seq2Seq.step`."""
+        previous, memory, size = decoder_state.state, decoder_state.memory, self._size
+        with torch.autocast(previous.device.type, enabled=False):
+            recurrent = self._state(previous).to(previous.dtype)
+            if isinstance(self._attention, Additive):
+                averaged, weights = self._attention.look(recurrent[..., 3 * size :], memory)
+            else:
+                averaged, weights = self._attention(previous, memory)
+            inputs = (self._of_words(tokens) + averaged).to(previous.dtype)
+            reset, update = (inputs[..., : 2 * size] + recurrent[..., : 2 * size]).sigmoid_().chunk(2, -1)
+            new = torch.addcmul(inputs[..., 2 * size : 3 * size], reset, recurrent[..., 2 * size : 3 * size]).tanh_()
+            state = torch.lerp(new, previous, update)
+            readout = self._readout(state).to(state.dtype).add_(inputs[..., 3 * size :])
+            readout = torch.maximum(*readout.chunk(2, -1)) if self._pieces == 2 else readout.tanh_()
+            log_probs = self._vocabulary(readout).to(state.dtype).log_softmax(-1)
+        return log_probs, weights, DecoderState(state, memory)
+
+    def _of_words(self, tokens: Tensor) -> Tensor:
+        """[W ; V_o] E y + bias: tokens (B, K) to (B, K, 3D + readout). On a GPU, where looking at values makes it wait, always anew."""
+        if tokens.device.type != "cpu":
+            return self._embedding(functional.embedding(tokens, self._words))
+        unknown = torch.unique(tokens[~self._known[tokens]])
+        if len(unknown) > 0:
+            self._table[unknown] = self._embedding(self._words[unknown])
+            self._known[unknown] = True
+        return functional.embedding(tokens, self._table)
+
+
+def _product(dtype: torch.dtype, weights: tuple[Tensor, ...], bias: Tensor | None = None) -> Product:
+    return Product(torch.cat(weights).to(dtype), None if bias is None else bias.to(dtype))
