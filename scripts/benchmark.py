@@ -4,6 +4,7 @@
   .venv/bin/python scripts/benchmark.py                                        the quick-start corpus, 4 minutes on 2 cores
   .venv/bin/python scripts/benchmark.py --corpus FOLDER --sizes default        FOLDER holds train.en, train.de, test.en, …
   .venv/bin/python scripts/benchmark.py --corpus FOLDER --force-length 15 --json speed.json
+  .venv/bin/python scripts/benchmark.py --scaling --plot scaling.png           5 minutes, on random sentences
 
 Ours in fp32, ours in bf16 and the textbook (scripts/textbook.py) train by turns on the same batches of 64 sentences of similar length.
 The limit is what the matrix products alone would take, for real tokens, at the rate of a large product measured in the same run.
@@ -21,6 +22,8 @@ from typing import Any
 import numpy as np
 import torch
 from benchmark_decoding import measure_decoding, measure_latency
+from benchmark_parts import measure_parts
+from benchmark_scaling import draw_scaling, measure_scaling, scaling_table
 from benchmark_training import HAS_BF16, SYSTEMS, build_system, measure_training, peak_memory_mb
 from hydra import compose, initialize_config_dir
 from multi30k import ROOT, processor
@@ -109,7 +112,7 @@ def measure(config: TrainConfig, corpus: Corpus, updates: int, length: int | Non
     tokenizer, batches = corpus.tokenizer, corpus.batches
     tell("peak memory")
     by_size = sorted(batches, key=lambda batch: batch.src.numel() + batch.tgt_out.numel())
-    weighed = dict.fromkeys(SYSTEMS, [*batches[:2], *by_size[-3:]])
+    weighed = {name: [*batches[:2], *by_size[-3:]] for name in SYSTEMS}
     if not HAS_BF16:
         weighed["bf16"] = [by_size[0], by_size[len(by_size) // 2]]  # two minutes more for the largest
     memory = {name: peak_memory_mb(name, config, tokenizer.vocab_size, tokenizer.pad_id, some) for name, some in weighed.items()}
@@ -120,6 +123,8 @@ def measure(config: TrainConfig, corpus: Corpus, updates: int, length: int | Non
         figures |= {"peak_memory_mb": memory[name], "peak_memory_of": "typical batch" if len(weighed[name]) == 2 else "largest batches"}
     model = systems["fp32"].model
     assert isinstance(model, Seq2Seq)
+    tell("parts")
+    train["fp32"]["parts"] = measure_parts(config, tokenizer.vocab_size, rates["fp32"])
     tell("decoding")
     decode = measure_decoding(model, tokenizer, corpus.lines, config.decode, length)
     latency, latency_quartiles = measure_latency(model, tokenizer, corpus.lines, config.decode, length)
@@ -145,7 +150,12 @@ def about(arguments: argparse.Namespace) -> dict[str, Any]:
         "capability": torch.backends.cpu.get_cpu_capability(),
         "torch": torch.__version__,
     }
-    return {"machine": machine, "sizes": arguments.sizes, "commit": head.stdout.strip() or None, "command": " ".join(sys.argv)}
+    return {
+        "machine": machine,
+        "sizes": "peers" if arguments.scaling else arguments.sizes,
+        "commit": head.stdout.strip() or None,
+        "command": " ".join(sys.argv),
+    }
 
 
 def table(figures: dict[str, Any]) -> str:
@@ -157,6 +167,10 @@ def table(figures: dict[str, Any]) -> str:
         lines.append(
             f"{name:<10}{one['tokens_per_second']:>10,.0f}{quartiles:>16}{one['fraction_of_limit']:>14.2f}{one['peak_memory_mb']:>10,.0f}"
         )
+    lines += ["", f"{'part':<12}{'ms':>8}{'of the limit':>14}"]
+    for name, one in figures["train"]["fp32"]["parts"].items():
+        fraction = f"{one['fraction_of_limit']:.2f}" if "fraction_of_limit" in one else ""
+        lines.append(f"{name:<12}{1000 * one['seconds']:>8.1f}{fraction:>14}")
     lines += ["", f"{'decoding':<10}{'':<6}{'tokens/s':>10}{'sentences/s':>14}"]
     for how, precisions in figures["decode"].items():
         for asked, one in precisions.items():
@@ -174,26 +188,53 @@ def tell(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number of at least 1 is expected")
+    return int(text)
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, default=ROOT / "data/quickstart", metavar="FOLDER", help="plain files, one sentence a line")
-    parser.add_argument("--src", default="en", help="language that is read; the end of the files' names")
-    parser.add_argument("--tgt", default="de", help="language that is written")
+    parser.add_argument("--src", default="en", help="language that is read; the end of the files' names (default: en)")
+    parser.add_argument("--tgt", default="de", help="language that is written (default: de)")
     parser.add_argument("--sizes", default="peers", choices=sorted(SIZES), help="other toolkits' usual sizes, or configs/model/base.yaml")
-    parser.add_argument("--updates", type=int, default=40, metavar="N", help="timed updates of ours in fp32 (default: 40)")
-    parser.add_argument("--force-length", type=int, metavar="N", help="decode exactly N tokens for every sentence")
+    parser.add_argument("--updates", type=positive, default=40, metavar="N", help="timed updates of ours in fp32 (default: 40)")
+    parser.add_argument("--force-length", type=positive, metavar="N", help="decode exactly N tokens for every sentence")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here as well")
-    return parser.parse_args()
+    parser.add_argument("--scaling", action="store_true", help="instead, training speed against length, batch, vocabulary, hidden size")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="with --scaling: draw it, .png or .svg")
+    arguments = parser.parse_args()
+    if arguments.plot and not (arguments.scaling and arguments.plot.suffix in (".png", ".svg")):
+        parser.error("--plot FILE.png or FILE.svg belongs to --scaling")
+    for path in (arguments.json, arguments.plot):
+        if path and not path.resolve().parent.is_dir():
+            parser.error(f"there is no folder {path.resolve().parent}")
+    return arguments
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure what is asked for, and print it."""
+    if arguments.scaling:
+        figures: dict[str, Any] = {"scaling": measure_scaling(settings("peers"))}
+        print(scaling_table(figures["scaling"]))
+        if arguments.plot:
+            draw_scaling(arguments.plot, figures["scaling"])
+        return figures
+    config = settings(arguments.sizes)
+    tell("subwords and batches")
+    corpus = read_corpus(arguments.corpus, arguments.src, arguments.tgt, config.tokenizer, config.run.seed)
+    figures = measure(config, corpus, arguments.updates, arguments.force_length)
+    print(table(figures))
+    return figures
 
 
 def main() -> int:
     arguments = parse()
     try:
-        config = settings(arguments.sizes)
-        tell("subwords and batches")
-        corpus = read_corpus(arguments.corpus, arguments.src, arguments.tgt, config.tokenizer, config.run.seed)
-        figures = measure(config, corpus, arguments.updates, arguments.force_length) | about(arguments)
-        print(table(figures))
+        figures = about(arguments) | run(arguments)
         if arguments.json:
             write_text(arguments.json, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
     except NmtError as error:

@@ -1,7 +1,9 @@
 """Decoding speed for scripts/benchmark.py: from lines to lines, greedy and with a beam of 5."""
 
 import statistics
+import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -64,18 +66,16 @@ def measure_decoding(
     for how, dtype in runs:
         translate(model, tokenizer, batches[len(batches) // 2], decode, BEAMS[how], dtype, length)  # warms up
     for how, dtype in runs * passes:
-        tokens: list[int] = []
-
-        def everything(beam: int = BEAMS[how], dtype: torch.dtype = dtype, tokens: list[int] = tokens) -> None:
-            tokens += [translate(model, tokenizer, batch, decode, beam, dtype, length)[1] for batch in batches]
-
-        taken[how, dtype].append((seconds(everything), sum(tokens)))
+        began, tokens = time.perf_counter(), 0
+        for batch in batches:
+            tokens += translate(model, tokenizer, batch, decode, BEAMS[how], dtype, length)[1]
+        taken[how, dtype].append((time.perf_counter() - began, tokens))
 
     def figures(how: str, dtype: torch.dtype) -> dict[str, Any]:
-        time = statistics.median(time for time, _ in taken[how, dtype])
+        took = statistics.median(took for took, _ in taken[how, dtype])
         return {
-            "tokens_per_second": taken[how, dtype][0][1] / time,
-            "sentences_per_second": len(lines) / time,
+            "tokens_per_second": taken[how, dtype][0][1] / took,
+            "sentences_per_second": len(lines) / took,
             "precision": NAMES[dtype],
         }
 
@@ -89,10 +89,9 @@ def measure_latency(
     model.eval()
     ordered, dtype, length = _by_length(tokenizer, lines), pick_dtype(decode.precision, CPU), length or LATENCY_LENGTH
     some = [ordered[k * len(ordered) // LATENCY_SENTENCES] for k in range(LATENCY_SENTENCES)]
-    translate(model, tokenizer, some[:1], decode, BEAMS["beam5"], dtype, length)  # warms up
-    return spread(
-        [1000 * seconds(lambda line=line: translate(model, tokenizer, [line], decode, BEAMS["beam5"], dtype, length)) for line in some]
-    )  # type: ignore[misc]
+    one = partial(translate, model, tokenizer, decode=decode, beam=BEAMS["beam5"], dtype=dtype, length=length)
+    one(some[:1])  # warms up
+    return spread([1000 * seconds(partial(one, [line])) for line in some])
 
 
 def _by_length(tokenizer: Tokenizer, lines: Sequence[str]) -> list[str]:

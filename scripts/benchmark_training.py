@@ -19,9 +19,7 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig, TrainConfig
 from nmt.data.batches import Batch
 from nmt.device import autocast, pick_dtype
-from nmt.loss import linear_cross_entropy
 from nmt.model.seq2seq import Seq2Seq
-from nmt.model.unroll import unroll
 from nmt.optimizer import build_optimizer
 
 CPU = torch.device("cpu")
@@ -84,6 +82,17 @@ def arithmetic(model: ModelConfig, vocab_size: int, batch: Batch) -> dict[str, f
     vocabulary_products = batch.tokens * ((state + embedding + annotation) * readout + model.readout_size * vocab_size)
     products = {"encoder": encoder_products, "unroll": unroll_products, "vocabulary": vocabulary_products}
     return {part: 3.0 * 2.0 * multiply_adds for part, multiply_adds in products.items()}
+
+
+def random_batch(sentences: int, length: int, vocab_size: int) -> Batch:
+    """Random sentences that all have this length on both sides, end symbol included."""
+    bos, eos, first = 2, 3, 4  # 0 is padding
+    chance = torch.Generator().manual_seed(1)
+    src, tgt = (torch.randint(first, vocab_size, (sentences, length), generator=chance) for _ in range(2))
+    src[:, -1] = tgt[:, -1] = eos
+    tgt_in = torch.cat((torch.full((sentences, 1), bos), tgt[:, :-1]), 1)
+    lengths = torch.full((sentences,), length)
+    return Batch(src, lengths, tgt_in, tgt, lengths, src.numel(), tgt.numel())
 
 
 def seconds(work: Callable[[], object]) -> float:
