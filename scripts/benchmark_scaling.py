@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib
 from benchmark_training import build_system, random_batch, seconds
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from nmt.config import TrainConfig
 from nmt.files import writing
@@ -96,10 +96,12 @@ def _figure(scaling: Scaling) -> Figure:
         panel.xaxis.set_minor_locator(NullLocator())
         panel.set_yscale("log")
         panel.set_xlabel(TITLES[axis])
-        panel.grid(True, axis="y", which="both", color="0.92")
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_minor_locator(NullLocator())
+        panel.tick_params(labelsize=8)
+        panel.grid(True, axis="y", color="0.92")
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].yaxis.set_major_formatter(plain)
-    panels[0].yaxis.set_minor_formatter(NullFormatter())
     panels[0].set_ylabel("target tokens a second")
     panels[-1].legend(frameon=False, fontsize="small")
     return figure

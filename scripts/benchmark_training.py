@@ -27,8 +27,9 @@ SYSTEMS = {"fp32": torch.float32, "bf16": torch.bfloat16, "textbook": torch.floa
 GEMM = (1024, 512, 8000)  # rows, inner size and columns of the product that gives the processor's rate
 GEMM_EVERY = 2  # updates
 HAS_BF16 = pick_dtype("auto", CPU) == torch.bfloat16  # elsewhere bf16 is emulated, and 30 times slower than fp32
-# A slow system gets one update for so many of ours in fp32.
+# A slow system gets one update for so many of ours in fp32, and at least so many.
 SLOWER = {"fp32": 1, "bf16": 1 if HAS_BF16 else 20, "textbook": 8}
+LEAST = {"fp32": 1, "bf16": 1, "textbook": 3}
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def measure_training(
         For each system its figures, and the rates of matrix products in flop a second, "fp32" and "bf16".
     """
     timed = [batches[i % len(batches)] for i in range(updates)]
-    rounds = {name: turns(timed, min(updates, max(1, updates // SLOWER[name]))) for name in systems}
+    rounds = {name: turns(timed, min(updates, max(LEAST[name], updates // SLOWER[name]))) for name in systems}
     clocks = {name: GemmClock(SYSTEMS[name]) for name in ("fp32", "bf16")}
     taken: dict[str, list[tuple[Batch, float]]] = {name: [] for name in systems}
     for name, system in systems.items():
