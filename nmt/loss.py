@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nmt.model.products import Product
+
 
 def linear_cross_entropy(inputs: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:
     """Label-smoothed cross entropy of softmax(W x + b), summed over rows.
@@ -41,10 +43,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         d_inputs, d_weight, d_bias = (torch.zeros_like(p) if needs_grad else None for p in (inputs, weight, bias))
         smoothed, nll = weight.new_zeros(2)
         rows = max(1, _elements(weight) // weight.shape[0])
+        vocabulary = Product(w, b)
         for i in range(0, len(x), rows):
-            logits, y = torch.addmm(b, x[i : i + rows], w.t()).to(wide), targets[i : i + rows].unsqueeze(1)
+            logits, y = vocabulary(x[i : i + rows]).to(wide), targets[i : i + rows].unsqueeze(1)
             picked, mean, top = logits.gather(1, y).squeeze(1), logits.mean(-1), logits.amax(-1)
-            probabilities = torch.softmax(logits, -1)
+            probabilities = torch.softmax(logits, -1, out=logits)
             # log Σ exp without a second exp over the vocabulary: the most probable word has logit `top`.
             normalizer = top - probabilities.amax(-1).log_()
             losses = normalizer - picked

@@ -32,7 +32,7 @@ from nmt.data.batches import Batches
 from nmt.data.corpus import absolute, read_lines, read_pairs
 from nmt.data.dataset import PreparedCorpus
 from nmt.data.prepare import prepare as prepare_corpus
-from nmt.device import pick_device, pick_dtype, seed_everything, set_threads
+from nmt.device import keep_freed_memory, pick_device, pick_dtype, seed_everything, set_threads
 from nmt.errors import ConfigError
 from nmt.evaluate import Report, check_lengths, test_set
 from nmt.evaluate import evaluate as score
@@ -123,6 +123,7 @@ def info(config: InfoConfig) -> None:
 
 def _machine(run: RunConfig | MachineConfig) -> torch.device:
     set_threads(run.threads)
+    keep_freed_memory()
     return pick_device(run.device)
 
 

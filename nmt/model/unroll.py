@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from nmt.model.attention import MASKED, Additive, Memory
 from nmt.model.decoder import Decoder
+from nmt.model.products import Product
 
 
 def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -107,10 +108,9 @@ class AttentionGru(torch.autograd.Function):
         hidden = state.new_empty(steps, batch, recurrent.shape[0])
         active = torch.empty_like(gates)
         sigmoids = torch.empty_like(keys)
-        transposed = recurrent.t()
+        product = Product(recurrent, bias)
         for t in range(steps):
-            h, new, r_z = hidden[t], active[t, :, :size], active[t, :, size:]
-            _product(bias, states[t], transposed, out=h)
+            h, new, r_z = hidden[t].copy_(product(states[t])), active[t, :, :size], active[t, :, size:]
             torch.add(keys, h[:, None, 3 * size :], out=sigmoids).sigmoid_()
             energies = torch.mv(sigmoids.view(-1, sigmoids.shape[2]), energy).view(batch, length)
             alpha = torch.softmax(energies.masked_fill_(padding, MASKED), -1, out=weights[t])
@@ -167,7 +167,10 @@ class BidirectionalGru(torch.autograd.Function):
         transposed, biases = recurrent.transpose(1, 2), bias.unsqueeze(1)
         for t in range(steps):
             h, new, r_z = hidden[t], active[t, ..., :size], active[t, ..., size:]
-            _product(biases, states[t], transposed, out=h)
+            if transposed.dtype == h.dtype:
+                torch.baddbmm(biases, states[t], transposed, out=h)
+            else:
+                h.copy_(torch.baddbmm(biases, states[t].to(transposed.dtype), transposed))
             torch.add(gates[:, t, :, size:], h[..., : 2 * size], out=r_z).sigmoid_()
             torch.addcmul(gates[:, t, :, :size], r_z[..., :size], h[..., 2 * size :], out=new).tanh_()
             torch.lerp(new, states[t], r_z[..., size:], out=states[t + 1])
@@ -209,15 +212,6 @@ def _gate_factors(active: Tensor, previous: Tensor, hidden_new: Tensor) -> Tenso
     torch.mul(d_hidden, hidden_new, out=d_reset)
     d_reset.addcmul_(d_reset, reset, value=-1)
     return factors
-
-
-def _product(bias: Tensor, x: Tensor, weight: Tensor, out: Tensor) -> None:
-    """out = x @ weight + bias, computed in the weight's dtype."""
-    add_product = torch.addmm if weight.dim() == 2 else torch.baddbmm
-    if weight.dtype == out.dtype:
-        add_product(bias, x, weight, out=out)
-    else:
-        out.copy_(add_product(bias, x.to(weight.dtype), weight))
 
 
 def _accumulate(out: Tensor, x: Tensor, weight: Tensor) -> None:
