@@ -18,7 +18,7 @@ from torch import Tensor
 from nmt.checkpoint import Checkpoint, load_checkpoint
 from nmt.config import DecodeConfig, ModelConfig
 from nmt.data.batches import make_batch
-from nmt.data.segments import split_line
+from nmt.data.segments import numbered_chunks, split_line
 from nmt.device import autocast, pick_device, pick_dtype
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.language import word_separator
@@ -30,7 +30,6 @@ from nmt.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 SURROGATE = re.compile("[\ud800-\udfff]")
-CHUNK_BATCHES = 16  # how many batches of lines are read at once and sorted by length
 
 
 @dataclass(frozen=True)
@@ -177,11 +176,8 @@ class Translator:
             raise TypeError("a list of lines is expected, not one string")
         if nbest < 1:
             raise ConfigError(f"nbest = {nbest}: at least one translation a line is expected")
-        waiting = enumerate(lines, start=1)
-        size = self.decode.batch_size
-        while chunk := list(islice(waiting, size)):
-            yield from self._translate_chunk(chunk, nbest)
-            size = min(2 * size, CHUNK_BATCHES * self.decode.batch_size)  # the first ones come soon
+        for chunk in numbered_chunks(lines, self.decode.batch_size):
+            yield from self.translate_chunk(chunk, nbest)
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[Part]:
         """Where the model looks while it reads translations that are given, one part for each pair of source and target line."""
@@ -207,7 +203,8 @@ class Translator:
                 rows.append(weights)
         return torch.cat(rows, 1).cpu()
 
-    def _translate_chunk(self, numbered_lines: Sequence[tuple[int, str]], nbest: int) -> Iterator[Translation]:
+    def translate_chunk(self, numbered_lines: Sequence[tuple[int, str]], nbest: int) -> Iterator[Translation]:
+        """Yield the translations of lines that come with their numbers, for messages; else as `hypotheses`, which cuts its lines so."""
         parts = self._parts(numbered_lines)
         found = iter(self._search([ids for line in parts for ids in line], nbest))
         for line in parts:

@@ -1,8 +1,10 @@
-"""Lines that are longer than a model can take, cut into parts: at sentence ends, else at spaces, else between any two pieces."""
+"""How text is cut: many lines into chunks; a line that is longer than a model can take into parts, at sentence ends, else at spaces, else
+between any two pieces."""
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from nmt.tokenizer import Tokenizer
 
@@ -11,6 +13,15 @@ CLOSING = "\"'”’»›)\\]」』】）》"
 # and what has matched is not given back, so that long runs of marks cost linear time.
 SENTENCE_END = re.compile(rf"(?<![.!?…])[.!?…]++[{CLOSING}]*+\s++|(?<![。！？])[。！？]++[{CLOSING}]*+\s*+")
 WORD_START = "▁"
+CHUNK_GROWTH = 16  # how many times as large as the first one a chunk may become
+
+
+def numbered_chunks(lines: Iterable[str], first_size: int) -> Iterator[list[tuple[int, str]]]:
+    """Yield lines with their numbers, counted from 1, in chunks that grow, so that the first ones come soon; read as they are needed."""
+    waiting, size = enumerate(lines, start=1), first_size
+    while chunk := list(islice(waiting, size)):
+        yield chunk
+        size = min(2 * size, CHUNK_GROWTH * first_size)
 
 
 def split_line(line: str, tokenizer: Tokenizer, max_pieces: int) -> list[list[int]]:
