@@ -48,6 +48,7 @@ from nmt.validation import Validator, batch_pairs, mean_loss
 from nmt.workers import sharing
 
 log = logging.getLogger(__name__)
+SHARED_BATCHES = 4  # how many batches of lines a process takes at once: more sort better by length, fewer are shared out more evenly
 
 
 def prepare(config: PrepareConfig) -> None:
@@ -231,7 +232,8 @@ def _decode_config(checkpoint: Checkpoint, decode: dict[str, Any]) -> DecodeConf
 
 def _shared_rows(config: TranslateConfig, checkpoint: Checkpoint, lines: Iterator[str]) -> Generator[str, None, None]:
     """Rows of output from several processes, in the order of the lines, a chunk of them at a time."""
-    chunks = numbered_chunks(lines, _decode_config(checkpoint, config.decode).batch_size)
+    size = _decode_config(checkpoint, config.decode).batch_size
+    chunks = numbered_chunks(lines, size, SHARED_BATCHES * size)
     with sharing(config.workers, functools.partial(_row_maker, config)) as share:
         for rows in share(chunks):
             yield from rows

@@ -29,6 +29,7 @@ from nmt.search import Found, beam_search
 from nmt.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
+CHUNK_BATCHES = 16  # how many batches of lines are read at once and sorted by length
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -176,7 +177,7 @@ class Translator:
             raise TypeError("a list of lines is expected, not one string")
         if nbest < 1:
             raise ConfigError(f"nbest = {nbest}: at least one translation a line is expected")
-        for chunk in numbered_chunks(lines, self.decode.batch_size):
+        for chunk in numbered_chunks(lines, self.decode.batch_size, CHUNK_BATCHES * self.decode.batch_size):
             yield from self.translate_chunk(chunk, nbest)
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[Part]:

@@ -13,15 +13,17 @@ CLOSING = "\"'”’»›)\\]」』】）》"
 # and what has matched is not given back, so that long runs of marks cost linear time.
 SENTENCE_END = re.compile(rf"(?<![.!?…])[.!?…]++[{CLOSING}]*+\s++|(?<![。！？])[。！？]++[{CLOSING}]*+\s*+")
 WORD_START = "▁"
-CHUNK_GROWTH = 16  # how many times as large as the first one a chunk may become
 
 
-def numbered_chunks(lines: Iterable[str], first_size: int) -> Iterator[list[tuple[int, str]]]:
-    """Yield lines with their numbers, counted from 1, in chunks that grow, so that the first ones come soon; read as they are needed."""
-    waiting, size = enumerate(lines, start=1), first_size
+def numbered_chunks(lines: Iterable[str], size: int, last_size: int) -> Iterator[list[tuple[int, str]]]:
+    """Yield lines with their numbers, counted from 1, in chunks that grow from one size to another, so that the first ones come soon.
+
+    Lines are read as they are needed.
+    """
+    waiting = enumerate(lines, start=1)
     while chunk := list(islice(waiting, size)):
         yield chunk
-        size = min(2 * size, CHUNK_GROWTH * first_size)
+        size = min(2 * size, last_size)
 
 
 def split_line(line: str, tokenizer: Tokenizer, max_pieces: int) -> list[list[int]]:
