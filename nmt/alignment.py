@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nmt.data.corpus import read_lines
 from nmt.errors import DataError
-from nmt.translator import Part
+from nmt.translation import Part
 
 Links = frozenset[tuple[int, int]]  # of word indices from 0, source first
 Matrix = NDArray[np.float32]

@@ -8,6 +8,7 @@ from nmt.schema import Range
 
 Count = Annotated[int, Range(1)]
 Threads = Annotated[int, Range(1, 1024)]
+Workers = Annotated[int, Range(1, 256)]
 CountOrZero = Annotated[int, Range(0)]
 Fraction = Annotated[float, Range(0, 1)]
 Positive = Annotated[float, Range(0, above=True)]
@@ -223,6 +224,7 @@ class TranslateConfig:
     nbest: Count
     attention: FilePath | None
     attention_format: Literal["png", "svg"]
+    workers: Workers
     decode: dict[str, Any]
     run: MachineConfig
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nmt.alignment import END, WordAttention, clip, word_attention
 from nmt.files import writing
-from nmt.translator import Translation
+from nmt.translation import Translation
 
 if TYPE_CHECKING:  # slow to import, and only drawing needs it
     from matplotlib.figure import Figure

@@ -1,6 +1,7 @@
 """The five commands: what is read, built and written, in which order. Every part does its work elsewhere."""
 
 import dataclasses
+import functools
 import importlib.metadata
 import itertools
 import json
@@ -8,8 +9,8 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,6 +33,7 @@ from nmt.data.batches import Batches
 from nmt.data.corpus import absolute, read_lines, read_pairs
 from nmt.data.dataset import PreparedCorpus
 from nmt.data.prepare import prepare as prepare_corpus
+from nmt.data.segments import numbered_chunks
 from nmt.device import keep_freed_memory, pick_device, pick_dtype, seed_everything, set_threads
 from nmt.errors import ConfigError
 from nmt.evaluate import Report, check_lengths, test_set
@@ -41,10 +43,13 @@ from nmt.pictures import draw_each
 from nmt.resume import refuse_changes
 from nmt.schema import load
 from nmt.trainer import Interrupted, Trainer
-from nmt.translator import Translation, Translator, build_model, to_json
+from nmt.translation import Translation, to_json
+from nmt.translator import Translator, build_model
 from nmt.validation import Validator, batch_pairs, mean_loss
+from nmt.workers import sharing
 
 log = logging.getLogger(__name__)
+SHARED_BATCHES = 4  # how many batches of lines a process takes at once: more sort better by length, fewer are shared out more evenly
 
 
 def prepare(config: PrepareConfig) -> None:
@@ -99,16 +104,23 @@ def translate(config: TranslateConfig) -> None:
     """`nmt translate`: a file or standard input to a file or standard output, line by line."""
     if config.nbest > 1 and config.format == "text":
         raise ConfigError(f"nbest={config.nbest} needs format=jsonl: a text line holds one translation")
+    if config.workers > 1 and config.attention:
+        raise ConfigError(f"workers={config.workers}: the pictures of attention= are drawn by one process; leave one of the two out")
     lines = _begun(read_lines(config.input)) if config.input else read_lines(sys.stdin.buffer)
     pictures = make_folder(config.attention, "give another attention=") if config.attention else None
     with _output(config.output) as out:
-        translator = _translator(load_checkpoint(config.checkpoint), config.decode, config.run)
-        translations = translator.hypotheses(lines, config.nbest)
-        if pictures:
-            translations = draw_each(translations, pictures, config.attention_format)
-        for translation in tqdm(translations, unit="line", desc="translate", disable=None):
-            out.write(_row(translation, config.format).encode())
-            out.flush()
+        checkpoint = load_checkpoint(config.checkpoint)
+        if config.workers > 1:
+            rows = _shared_rows(config, checkpoint, lines)
+        else:
+            translations = _translator(checkpoint, config.decode, config.run).hypotheses(lines, config.nbest)
+            if pictures:
+                translations = draw_each(translations, pictures, config.attention_format)
+            rows = (_row(translation, config.format) for translation in translations)
+        with closing(rows):
+            for row in tqdm(rows, total=_count(config.input), unit="line", desc="translate", disable=None):
+                out.write(row.encode())
+                out.flush()
 
 
 def info(config: InfoConfig) -> None:
@@ -212,13 +224,37 @@ def _test_data(config: EvaluateConfig, data: DataConfig) -> tuple[list[str], lis
 
 def _translator(checkpoint: Checkpoint, decode: dict[str, Any], run: MachineConfig) -> Translator:
     """The checkpoint's model, with its decoding settings but for those that are given."""
+    return Translator.of(checkpoint, _machine(run), _decode_config(checkpoint, decode))
+
+
+def _decode_config(checkpoint: Checkpoint, decode: dict[str, Any]) -> DecodeConfig:
     given = {name: value for name, value in decode.items() if value is not None}
-    settings = load(DecodeConfig, dataclasses.asdict(checkpoint.config.decode) | given, "decode.")
-    return Translator.of(checkpoint, _machine(run), settings)
+    return load(DecodeConfig, dataclasses.asdict(checkpoint.config.decode) | given, "decode.")
+
+
+def _shared_rows(config: TranslateConfig, checkpoint: Checkpoint, lines: Iterator[str]) -> Generator[str, None, None]:
+    """Rows of output from several processes, in the order of the lines, a chunk of them at a time."""
+    size = _decode_config(checkpoint, config.decode).batch_size
+    chunks = numbered_chunks(lines, size, SHARED_BATCHES * size)
+    with sharing(config.workers, functools.partial(_row_maker, config)) as share:
+        for rows in share(chunks):
+            yield from rows
+
+
+def _row_maker(config: TranslateConfig) -> Callable[[Sequence[tuple[int, str]]], list[str]]:
+    """What one of several processes does with numbered lines."""
+    run = dataclasses.replace(config.run, threads=config.run.threads or 1)
+    translator = _translator(load_checkpoint(config.checkpoint), config.decode, run)
+    return lambda lines: [_row(translation, config.format) for translation in translator.translate_chunk(lines, config.nbest)]
 
 
 def _row(translation: Translation, form: str) -> str:
     return (json.dumps(to_json(translation), ensure_ascii=False) if form == "jsonl" else translation.text) + "\n"
+
+
+def _count(path: str | None) -> int | None:
+    """How many lines there are to be done, for the progress bar; None where it does not show, or they cannot be read twice."""
+    return sum(1 for _ in read_lines(path)) if path and Path(path).is_file() and sys.stderr.isatty() else None
 
 
 def _begun(lines: Iterator[str]) -> Iterator[str]:

@@ -87,16 +87,14 @@ def beam_search(
     live, ended, history = _Beams.start(sentences, bos_id), _Ended.none(sentences, nbest), list[_Links]()
     while len(sentences) > 0:
         following, weights, state = step(live.symbols, state)
-        totals = following.add_(live.log_probs.unsqueeze(2)).index_fill_(2, forbidden, NEVER)  # (B', K, V)
-        finished, live = _extend(totals, eos_id, beam_size)
+        finished, live = _extend(following.add_(live.log_probs.unsqueeze(2)).index_fill_(2, forbidden, NEVER), eos_id, beam_size)
         history.append(_Links(sentences, live.beams, live.symbols, weights))
         done = _settle(ended, sentences, finished, live, len(history), limits, length_penalty)
-        left = (~done).nonzero()[:, 0]
-        if len(left) == len(sentences):
-            state = state.select(None, live.beams)
-        else:
+        left = (~done).nonzero()[:, 0] if done.any() else None
+        if left is not None:
             sentences, limits, live = sentences[left], limits[left], live.at(left)
-            state = state.select(left, live.beams) if len(left) > 0 else state
+        if len(sentences) > 0:
+            state = state.select(left, live.beams)
     return _collect(ended, history, eos_id)
 
 

@@ -7,7 +7,6 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +17,7 @@ from torch import Tensor
 from nmt.checkpoint import Checkpoint, load_checkpoint
 from nmt.config import DecodeConfig, ModelConfig
 from nmt.data.batches import make_batch
-from nmt.data.segments import split_line
+from nmt.data.segments import numbered_chunks, split_line
 from nmt.device import autocast, pick_device, pick_dtype
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.language import word_separator
@@ -28,75 +27,11 @@ from nmt.sampling import sample
 from nmt.schema import load
 from nmt.search import Found, beam_search
 from nmt.tokenizer import Tokenizer
+from nmt.translation import BLANK, Part, Translation
 
 log = logging.getLogger(__name__)
-SURROGATE = re.compile("[\ud800-\udfff]")
 CHUNK_BATCHES = 16  # how many batches of lines are read at once and sorted by length
-
-
-@dataclass(frozen=True)
-class Part:
-    """What the model saw and wrote at once: a line, or a part of one that was too long.
-
-    Attributes:
-        src_pieces, tgt_pieces: S − 1 and T pieces, without end symbols.
-        weights: (T or T + 1, S) float32, a row for each target piece and for the end symbol of a finished translation, a column for
-            each source piece and for the end symbol.
-    """
-
-    src_pieces: tuple[str, ...]
-    tgt_pieces: tuple[str, ...]
-    weights: Tensor
-
-
-@dataclass(frozen=True)
-class Translation:
-    """The translation of one line; of a blank line it is empty, with log_prob 0 and no parts.
-
-    Attributes:
-        text: without "\\n" and "\\r".
-        score: log_prob / length ** length_penalty; the mean over the parts of a line that was too long.
-        log_prob: natural logarithm of its probability, summed over the parts.
-        finished: False where the length limit cut it off.
-        parts: one but for blank lines (none) and lines that were too long (several).
-        nbest: the best texts, this one first, and their scores; no text twice.
-    """
-
-    text: str
-    score: float
-    log_prob: float
-    finished: bool
-    parts: tuple[Part, ...]
-    nbest: tuple[tuple[str, float], ...]
-
-    @property
-    def tokens(self) -> list[str]:
-        """The target pieces of all parts."""
-        return [piece for part in self.parts for piece in part.tgt_pieces]
-
-    @property
-    def alignment(self) -> list[tuple[int, int]]:
-        """(target index, source index) over the pieces of all parts: where each target piece looked most, if not at the end symbol."""
-        pairs, src_start, tgt_start = [], 0, 0
-        for part in self.parts:
-            peaks = part.weights.argmax(1).tolist()[: len(part.tgt_pieces)]
-            pairs += [(tgt_start + tgt, src_start + src) for tgt, src in enumerate(peaks) if src < len(part.src_pieces)]
-            src_start, tgt_start = src_start + len(part.src_pieces), tgt_start + len(part.tgt_pieces)
-        return pairs
-
-
-BLANK = Translation("", 0.0, 0.0, True, (), ())
-
-
-def to_json(translation: Translation) -> dict[str, Any]:
-    """A translation as plain data for a JSON line."""
-    return {
-        "text": translation.text,
-        "score": translation.score,
-        "tokens": translation.tokens,
-        "alignment": [list(pair) for pair in translation.alignment],
-        "nbest": [{"text": text, "score": score} for text, score in translation.nbest],
-    }
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def build_model(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Seq2Seq:
@@ -110,7 +45,7 @@ class Translator:
     def __init__(
         self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, decode: DecodeConfig, tgt_lang: str, device: torch.device
     ) -> None:
-        """Take a model, which may be one in training: it is left in the mode that it is in.
+        """Take a model, which may be one in training: it is left in the mode that it is in; see `renew`.
 
         Args:
             decode: beam, limits, batch size and precision.
@@ -129,7 +64,7 @@ class Translator:
         self.tgt_lang = tgt_lang
         self.device = device
         self.dtype = pick_dtype(decode.precision, device)
-        self._ready: tuple[tuple[tuple[int, int], ...], Inference] | None = None
+        self._inference: Inference | None = None
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, device: torch.device, decode: DecodeConfig) -> Self:
@@ -179,11 +114,8 @@ class Translator:
             raise TypeError("a list of lines is expected, not one string")
         if nbest < 1:
             raise ConfigError(f"nbest = {nbest}: at least one translation a line is expected")
-        waiting = enumerate(lines, start=1)
-        size = self.decode.batch_size
-        while chunk := list(islice(waiting, size)):
-            yield from self._translate_chunk(chunk, nbest)
-            size = min(2 * size, CHUNK_BATCHES * self.decode.batch_size)  # the first ones come soon
+        for chunk in numbered_chunks(lines, self.decode.batch_size, CHUNK_BATCHES * self.decode.batch_size):
+            yield from self.translate_chunk(chunk, nbest)
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[Part]:
         """Where the model looks while it reads translations that are given, one part for each pair of source and target line."""
@@ -209,7 +141,8 @@ class Translator:
                 rows.append(weights)
         return torch.cat(rows, 1).cpu()
 
-    def _translate_chunk(self, numbered_lines: Sequence[tuple[int, str]], nbest: int) -> Iterator[Translation]:
+    def translate_chunk(self, numbered_lines: Sequence[tuple[int, str]], nbest: int) -> Iterator[Translation]:
+        """Yield the translations of lines that come with their numbers, for messages; else as `hypotheses`, which cuts its lines so."""
         parts = self._parts(numbered_lines)
         found = iter(self._search([ids for line in parts for ids in line], nbest))
         for line in parts:
@@ -254,7 +187,7 @@ class Translator:
             "length_penalty": decode.length_penalty,
         }
         with _evaluating(self.model), autocast(self.device, self.dtype):
-            inference = self._inference()
+            inference = self._ready()
             step, state = inference.step, inference.start(batch.src, batch.src_lengths)
             if decode.temperature > 0:
                 seeds = [random.Random(f"{decode.seed} {source}").getrandbits(63) for source in sources]
@@ -265,12 +198,14 @@ class Translator:
             raise CheckpointError("the model's probabilities are no numbers (NaN): training has diverged; use an earlier checkpoint")
         return found
 
-    def _inference(self) -> Inference:
-        """The model made ready for search, anew when a parameter has changed since."""
-        versions = tuple((id(parameter), parameter._version) for parameter in self.model.parameters())
-        if self._ready is None or self._ready[0] != versions:
-            self._ready = versions, Inference(self.model, self.dtype)
-        return self._ready[1]
+    def renew(self) -> None:
+        """Read the model's weights again: for a model that has been trained on since its last translation."""
+        self._inference = None
+
+    def _ready(self) -> Inference:
+        if self._inference is None:
+            self._inference = Inference(self.model, self.dtype)
+        return self._inference
 
     def _join(self, sources: Sequence[list[int]], found: Sequence[list[Found]], nbest: int) -> Translation:
         """The translation of a line from the hypotheses of its parts, each list of which is not empty."""

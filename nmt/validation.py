@@ -43,6 +43,7 @@ class Validator:
         A few translations come with them, as text and as pictures of their attention.
         """
         sources, references = zip(*self.pairs, strict=True)
+        self.translator.renew()
         loss = mean_loss(self.translator.model, self.batches, self.dtype)
         translations = self.translator.hypotheses(sources)
         shown = list(islice(translations, self.samples))

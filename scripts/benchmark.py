@@ -32,6 +32,7 @@ from omegaconf import OmegaConf
 from nmt.config import TokenizerConfig, TrainConfig, config_dir
 from nmt.data.batches import Batch, make_batch
 from nmt.data.corpus import read_lines
+from nmt.device import keep_freed_memory
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.files import write_text
 from nmt.model.seq2seq import Seq2Seq
@@ -234,6 +235,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> int:
     arguments = parse()
+    keep_freed_memory()  # as `nmt` does
     try:
         figures = about(arguments) | run(arguments)
         if arguments.json:

@@ -12,6 +12,7 @@ from benchmark_training import CPU, seconds, spread
 from nmt.config import DecodeConfig
 from nmt.data.batches import make_batch
 from nmt.device import autocast, pick_dtype
+from nmt.model.inference import Inference
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search import beam_search
 from nmt.tokenizer import Tokenizer
@@ -25,7 +26,7 @@ NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
 
 @torch.inference_mode()
 def translate(
-    model: Seq2Seq, tokenizer: Tokenizer, lines: Sequence[str], decode: DecodeConfig, beam: int, dtype: torch.dtype, length: int | None
+    inference: Inference, tokenizer: Tokenizer, lines: Sequence[str], decode: DecodeConfig, beam: int, length: int | None
 ) -> tuple[list[str], int]:
     """Translate one batch of lines.
 
@@ -37,10 +38,10 @@ def translate(
     """
     batch = make_batch(tokenizer.encode(lines), [()] * len(lines), tokenizer, tokenizer)
     natural = ((batch.src_lengths - 1) * decode.max_length_ratio).ceil().long() + decode.max_length_extra + 1
-    with autocast(CPU, dtype):
+    with autocast(CPU, inference.dtype):
         found = beam_search(
-            model.step,
-            model.start(batch.src, batch.src_lengths),
+            inference.step,
+            inference.start(batch.src, batch.src_lengths),
             batch_size=len(lines),
             max_lengths=natural if length is None else torch.full_like(natural, length),
             bos_id=tokenizer.bos_id,
@@ -67,12 +68,13 @@ def measure_decoding(
     auto = pick_dtype("auto", CPU)
     runs = [(how, dtype) for how in BEAMS for dtype in dict.fromkeys((torch.float32, auto))]
     taken: dict[tuple[str, torch.dtype], list[tuple[float, int]]] = {run: [] for run in runs}
+    ready = {dtype: Inference(model, dtype) for _, dtype in runs}
     for how, dtype in runs:
-        translate(model, tokenizer, batches[len(batches) // 2], decode, BEAMS[how], dtype, length)  # warms up
+        translate(ready[dtype], tokenizer, batches[len(batches) // 2], decode, BEAMS[how], length)  # warms up
     for how, dtype in runs * passes:
         began, tokens = time.perf_counter(), 0
         for batch in timed[how]:
-            tokens += translate(model, tokenizer, batch, decode, BEAMS[how], dtype, length)[1]
+            tokens += translate(ready[dtype], tokenizer, batch, decode, BEAMS[how], length)[1]
         taken[how, dtype].append((time.perf_counter() - began, tokens))
 
     def figures(how: str, dtype: torch.dtype) -> dict[str, Any]:
@@ -93,7 +95,7 @@ def measure_latency(
     model.eval()
     ordered, dtype, length = _by_length(tokenizer, lines), pick_dtype(decode.precision, CPU), length or LATENCY_LENGTH
     some = [ordered[k * len(ordered) // LATENCY_SENTENCES] for k in range(LATENCY_SENTENCES)]
-    one = partial(translate, model, tokenizer, decode=decode, beam=BEAMS["beam5"], dtype=dtype, length=length)
+    one = partial(translate, Inference(model, dtype), tokenizer, decode=decode, beam=BEAMS["beam5"], length=length)
     one(some[:1])  # warms up
     return spread([1000 * seconds(partial(one, [line])) for line in some])
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from nmt.config import ModelConfig, TrainConfig
 from nmt.data.batches import Batch
-from nmt.device import autocast, pick_dtype
+from nmt.device import autocast, keep_freed_memory, pick_dtype
 from nmt.model.seq2seq import Seq2Seq
 from nmt.optimizer import build_optimizer
 
@@ -195,6 +195,7 @@ def peak_memory_mb(name: str, config: TrainConfig, vocab_size: int, pad_id: int,
 
 
 def _train_and_weigh(name: str, config: TrainConfig, vocab_size: int, pad_id: int, batches: list[Batch]) -> float:
+    keep_freed_memory()
     system = build_system(name, config, vocab_size, pad_id)
     for batch in batches:
         system.update(batch)

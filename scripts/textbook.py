@@ -1,8 +1,9 @@
-"""Attention as a tutorial writes it: what scripts/benchmark.py measures the project's model against.
+"""Attention as tutorials write it: what scripts/benchmark.py measures the project's model against.
 
-The network and its arithmetic are those of nmt/model; only the way of computing them differs. Autograd sees every step: attention has one
-linear map over [s_{i−1}; h_j], so the annotations are multiplied anew at each step, the context goes through the gates at each step, and
-the logits of all positions, padding included, exist at once.
+Sizes of embeddings, encoder, decoder and attention are those of nmt/model; what differs is how it is computed. Autograd sees every step;
+attention has one linear map over [s_{i−1}; h_j], so the annotations are multiplied anew at each step; the context goes through the gates at
+each step; the vocabulary reads [s_i; E y_{i−1}; c_i] itself, with no narrower readout between; and the logits of all positions, padding
+included, exist at once.
 """
 
 import torch
@@ -28,19 +29,16 @@ class Textbook(nn.Module):
         self.attention = nn.Linear(state + annotation, config.attention_size)
         self.energy = nn.Linear(config.attention_size, 1, bias=False)
         self.cell = nn.GRUCell(embedding + annotation, state)
-        self.maxout = config.readout == "maxout"
-        self.readout = nn.Linear(state + embedding + annotation, (2 if self.maxout else 1) * config.readout_size)
-        self.vocabulary = nn.Linear(config.readout_size, vocab_size)
+        self.vocabulary = nn.Linear(state + embedding + annotation, vocab_size)
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean of −log p(y) over the real target tokens of a batch, under teacher forcing."""
         annotations, state = self.encode(batch.src, batch.src_lengths)
         mask = batch.src != self.pad_id
-        logits = []
-        for tokens in batch.tgt_in.unbind(1):
-            step_logits, state = self.step(tokens, state, annotations, mask)
-            logits.append(step_logits)
-        return functional.cross_entropy(torch.stack(logits, 1).flatten(0, 1), batch.tgt_out.flatten(), ignore_index=self.pad_id)
+        logits = annotations.new_zeros(*batch.tgt_in.shape, self.vocabulary.out_features)
+        for t, tokens in enumerate(batch.tgt_in.unbind(1)):
+            logits[:, t], state = self.step(tokens, state, annotations, mask)
+        return functional.cross_entropy(logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=self.pad_id)
 
     def encode(self, src: Tensor, src_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """src (B, S) and src_lengths (B,) to annotations (B, S, 2H) and s_0 (B, D)."""
@@ -57,6 +55,4 @@ class Textbook(nn.Module):
         weights = energies.masked_fill(~mask, float("-inf")).softmax(1)
         context = torch.bmm(weights.unsqueeze(1), annotations).squeeze(1)
         state = self.cell(torch.cat((embedded, context), 1), state)
-        readout = self.readout(torch.cat((state, embedded, context), 1))
-        readout = torch.maximum(*readout.chunk(2, 1)) if self.maxout else torch.tanh(readout)
-        return self.vocabulary(readout), state
+        return self.vocabulary(torch.cat((state, embedded, context), 1)), state

@@ -23,7 +23,7 @@ from nmt.alignment import (
 from nmt.config import TokenizerConfig
 from nmt.errors import DataError
 from nmt.tokenizer import Tokenizer, train_tokenizers
-from nmt.translator import Part
+from nmt.translation import Part
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from nmt.config import TrainConfig
+from nmt.model.inference import Inference
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 sys.path.append(str(SCRIPTS))  # stays: the process whose memory is measured gets it too
@@ -82,11 +83,12 @@ def test_every_figure_of_a_run_is_there(small: TrainConfig, corpus: Path, monkey
 def test_natural_length_ends_with_the_end_symbol_or_the_limit(small: TrainConfig, corpus: Path) -> None:
     text = benchmark.read_corpus(corpus, "en", "de", small.tokenizer, 1)
     model = training.build_system("fp32", small, text.tokenizer.vocab_size, text.tokenizer.pad_id).model.eval()
+    inference = Inference(model, torch.float32)
     lines = text.lines[:4]
     limit = sum(2 * len(ids) + 11 for ids in text.tokenizer.encode(lines))
-    texts, tokens = decoding.translate(model, text.tokenizer, lines, small.decode, 2, torch.float32, None)
+    texts, tokens = decoding.translate(inference, text.tokenizer, lines, small.decode, 2, None)
     assert len(texts) == 4 and 4 <= tokens <= limit
-    assert decoding.translate(model, text.tokenizer, lines, small.decode, 2, torch.float32, 7)[1] == 28
+    assert decoding.translate(inference, text.tokenizer, lines, small.decode, 2, 7)[1] == 28
 
 
 def test_memory_is_that_of_another_process(small: TrainConfig) -> None:

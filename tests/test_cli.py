@@ -105,6 +105,19 @@ def test_help_has_examples_and_is_quick(verb: str) -> None:
     assert time.monotonic() - began < 4  # two seconds are promised; a busy machine is borne with
 
 
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("nmt.cli", {"torch", "numpy", "hydra", "sacrebleu", "sentencepiece"}),
+        ("nmt.pipeline", {"torch._dynamo", "datasets", "pandas", "pyarrow", "tensorboard", "matplotlib", "PIL", "sympy"}),
+    ],
+)
+def test_what_takes_long_to_import_waits_until_it_is_needed(module: str, heavy: set[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    imported = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    assert module in imported and not imported & heavy
+
+
 COMMON = ["data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.train=[/no/such]", "data.valid=[/no/such]"]
 
 

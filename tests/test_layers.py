@@ -10,9 +10,10 @@ import nmt
 PACKAGE = Path(nmt.__file__).parent
 LAYERS = [
     {"errors", "language"},
-    {"schema", "files", "network"},
+    {"schema", "files", "network", "workers"},
     {"config"},
-    {"metrics", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"} | {"model.products"},
+    {"metrics", "translation", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
+    | {"model.products"},
     {"device", "tokenizer", "data.corpus", "data.hub", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}
     | {"model.inference", "optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
     {"translator", "data.prepare", "journal"},

@@ -16,7 +16,7 @@ from nmt.alignment import WordAttention
 from nmt.errors import DataError
 from nmt.journal import Journal, Validation
 from nmt.pictures import draw, draw_each, pixels, save_picture
-from nmt.translator import BLANK, Part, Translation
+from nmt.translation import BLANK, Part, Translation
 
 
 def attention_of(src: str, tgt: str) -> WordAttention:

@@ -2,8 +2,11 @@
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -179,6 +182,62 @@ def test_tables_train_as_files_do(settings: list[str], ending: str) -> None:
         Path(name + ending).write_text("".join(row + "\n" for row in rows), encoding="utf-8")
     data = [f"data.train=[train{ending}]", f"data.valid=[valid{ending}]", "data.test=[]", f"data.name=table{ending}"]
     assert main(["train", *settings, *data, f"run.name=table{ending}", "trainer.max_steps=1"]) == 0
+
+
+def test_several_processes_give_what_one_gives(corpus: Path) -> None:
+    source = [*lines(corpus / "test.en"), "", "x" * 3000, "日本 🎉"] * 8
+    Path("many.txt").write_bytes("".join(f"{line}\n" for line in source).encode())
+    arguments = ["translate", "checkpoint=runs/test/best.pt", "input=many.txt", "decode.batch_size=16", "format=jsonl", "nbest=2"]
+    assert main([*arguments, "output=one.jsonl"]) == 0
+    assert main([*arguments, "output=two.jsonl", "workers=2"]) == 0
+    assert len(lines("two.jsonl")) == len(source)
+    for one, two in zip(map(json.loads, lines("one.jsonl")), map(json.loads, lines("two.jsonl")), strict=True):
+        assert one["text"] == two["text"] and one["alignment"] == two["alignment"]
+        assert one["score"] == pytest.approx(two["score"], abs=1e-5)
+
+
+def test_a_mistake_that_a_process_finds_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    arguments = ["translate", "checkpoint=runs/test/best.pt", "output=never.txt", "workers=2"]
+    Path("few.txt").write_text("The dog sees the cat.\n")
+    assert main([*arguments, "input=few.txt", "format=jsonl", "nbest=9"]) == 2
+    told = capfd.readouterr().err
+    assert "nbest" in told and told.count("\n") == 1
+    Path("late.txt").write_bytes(b"The dog sees the cat.\n" * 300 + b"bad \xff line\n")
+    assert main([*arguments, "input=late.txt"]) == 2
+    told = capfd.readouterr().err
+    assert "late.txt" in told and "line 301" in told and told.count("\n") == 1 and not Path("never.txt").exists()
+    assert main([*arguments, "input=few.txt", "attention=pictures"]) == 2
+    assert "workers=2: the pictures" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_processes_without_a_word(number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "nmt", "translate", "checkpoint=runs/test/best.pt", "workers=2", "decode.beam_size=1"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, start_new_session=True, **pipes)  # type: ignore[call-overload]
+    process.stdin.write(b"The dog sees the cat.\n" * 1000)
+    process.stdin.flush()
+    assert process.stdout.readline().endswith(b"\n")
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
+    _, told = process.communicate(timeout=20)
+    assert process.returncode == 128 + number and told == b""
+    deadline = time.monotonic() + 10
+    with pytest.raises(ProcessLookupError):  # nobody is left of its group
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
+
+
+def test_the_bar_knows_how_many_lines_there_are(corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["translate", "checkpoint=runs/test/best.pt", f"input={corpus / 'test.en'}", "output=bar.txt"]
+    assert main(arguments) == 0
+    assert not capsys.readouterr().err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert main(arguments) == 0
+    assert "20/20" in capsys.readouterr().err
 
 
 def test_bad_text_stops_translation_with_its_line_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,8 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search import Found, beam_search
 from nmt.tokenizer import train_tokenizers
-from nmt.translator import Part, Translation, Translator, to_json
+from nmt.translation import Part, Translation, to_json
+from nmt.translator import Translator
 
 DECODE = DecodeConfig(
     beam_size=3,
@@ -79,6 +80,7 @@ def build() -> Build:
 def own_vocabulary(translator: Translator) -> nn.Linear:
     """The last layer of a copy of the model, which the translator has for itself from now on."""
     translator.model = copy.deepcopy(translator.model).requires_grad_(False)
+    translator.renew()
     return translator.model.decoder.vocabulary
 
 
@@ -101,11 +103,12 @@ def test_order_and_texts_whatever_the_batch_size(build: Build, lines: list[str],
     assert [one.alignment for one in together] == [one.alignment for one in alone]
 
 
-def test_a_changed_parameter_counts_at_once(build: Build) -> None:
+def test_changed_parameters_count_after_renewal(build: Build) -> None:
     translator = build()
     vocabulary = own_vocabulary(translator)
     before = next(translator.hypotheses(LINES[:1]))
     vocabulary.bias[translator.tgt_tokenizer.eos_id] += 100
+    translator.renew()
     assert next(translator.hypotheses(LINES[:1])).text == "" != before.text
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from nmt.config import BatchesConfig
 from nmt.tokenizer import Tokenizer
 
-# Pairs are sorted by length within pools of this many, so that memory stays flat however large the corpus is.
+# Pairs are planned, and sorted by length, in pools of at most this many, so that memory stays flat however large the corpus is.
 POOL_PAIRS = 1_000_000
 
 
@@ -22,10 +22,8 @@ class Pairs(Protocol):
     def __len__(self) -> int: ...
     def src(self, index: int, /) -> Sequence[int] | NDArray[Any]: ...
     def tgt(self, index: int, /) -> Sequence[int] | NDArray[Any]: ...
-    @property
-    def src_lengths(self) -> NDArray[np.int32]: ...
-    @property
-    def tgt_lengths(self) -> NDArray[np.int32]: ...
+    def lengths(self, indices: NDArray[np.int64], /) -> tuple[NDArray[np.int32], NDArray[np.int32]]: ...
+    def release(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -105,28 +103,38 @@ def _ended(sentences: Sequence[Sequence[int] | NDArray[Any]], tokenizer: Tokeniz
     return ended, lengths + 1
 
 
-def plan_epoch(
-    src_lengths: NDArray[np.int32], tgt_lengths: NDArray[np.int32], max_tokens: int, seed: int, epoch: int, pool: int = POOL_PAIRS
-) -> list[NDArray[np.int64]]:
-    """The indices of each batch of an epoch: every pair exactly once.
+def plan_epoch(pairs: Pairs, max_tokens: int, seed: int, epoch: int, pool: int = POOL_PAIRS) -> Iterator[list[NDArray[np.int64]]]:
+    """Yield the batches of an epoch, pool by pool, as the indices of their pairs: every pair exactly once.
 
-    The pairs are shuffled, sorted by (target, source) length within each pool, cut where sentences times the longest side (end symbols
-    included) would exceed `max_tokens`, and the batches are shuffled. A pair that is longer than that is a batch of its own.
+    A pool is spread over the whole corpus: it holds one pair, by chance, of each stretch of as many pairs as there are pools. Its pairs
+    are shuffled, sorted by (target, source) length, cut where sentences times the longest side (end symbols included) would exceed
+    `max_tokens`, and its batches are shuffled. A pair that is longer than that is a batch of its own.
 
     Args:
-        src_lengths, tgt_lengths: (pairs,) without end symbols.
         max_tokens: positions of the longer side of a batch.
         seed: of the run.
         epoch: counted from 0.
-        pool: pairs that are sorted together.
+        pool: the most pairs that are sorted together.
     """
     rng = np.random.default_rng([seed, epoch])
-    order = rng.permutation(len(src_lengths))
-    batches: list[NDArray[np.int64]] = []
-    for start in range(0, len(order), pool):
-        chunk = order[start : start + pool]
-        chunk = chunk[np.lexsort((src_lengths[chunk], tgt_lengths[chunk]))]
-        batches += _cut(chunk, np.maximum(src_lengths[chunk], tgt_lengths[chunk]) + 1, max_tokens)
+    pools = count_pools(pairs, pool)
+    stretches = np.arange(0, len(pairs), pools)
+    shifts = rng.integers(pools, size=len(stretches))
+    for number in range(pools):
+        members = stretches + (shifts + number) % pools
+        yield _plan_pool(pairs, members[members < len(pairs)], max_tokens, rng)
+
+
+def count_pools(pairs: Pairs, pool: int) -> int:
+    """How many pools of at most `pool` pairs an epoch is planned in."""
+    return -(-len(pairs) // pool)
+
+
+def _plan_pool(pairs: Pairs, members: NDArray[np.int64], max_tokens: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    src_lengths, tgt_lengths = pairs.lengths(members)
+    order = rng.permutation(len(members))
+    order = order[np.lexsort((src_lengths[order], tgt_lengths[order]))]
+    batches = list(_cut(members[order], np.maximum(src_lengths, tgt_lengths)[order] + 1, max_tokens))
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
@@ -149,36 +157,46 @@ class Batches:
         self._tokenizers = (src_tokenizer, tgt_tokenizer)
         self._max_tokens = config.max_tokens
         self._seed = seed
-        self._position = 0
-        self._plan: list[NDArray[np.int64]] = []
+        self._pools = count_pools(pairs, POOL_PAIRS)
+        self._position = 0  # of the next batch in its epoch
+        self._plan: Iterator[list[NDArray[np.int64]]] = iter(())
         self._planned_epoch = -1
+        self._pool: list[NDArray[np.int64]] = []  # the batches of the pool at hand, its number, and the position of its first batch
+        self._pool_number = self._pool_start = 0
         self.epoch = 0  # of the next batch, counted from 0
 
     def __iter__(self) -> "Batches":
         return self
 
     def __next__(self) -> Batch:
-        plan = self._plan_of_epoch()
-        chosen = plan[self._position]
+        chosen = self._find_pool()[self._position - self._pool_start]
         self._position += 1
-        if self._position == len(plan):
+        if self._position == self._pool_start + len(self._pool) and self._pool_number == self._pools - 1:
             self.epoch, self._position = self.epoch + 1, 0
         src, tgt = [self._pairs.src(i) for i in chosen], [self._pairs.tgt(i) for i in chosen]
-        return make_batch(src, tgt, *self._tokenizers, pairs=chosen.tolist())
+        batch = make_batch(src, tgt, *self._tokenizers, pairs=chosen.tolist())
+        self._pairs.release()
+        return batch
 
-    def _plan_of_epoch(self) -> list[NDArray[np.int64]]:
-        if self._planned_epoch != self.epoch:
-            self._plan = plan_epoch(self._pairs.src_lengths, self._pairs.tgt_lengths, self._max_tokens, self._seed, self.epoch)
+    def _find_pool(self) -> list[NDArray[np.int64]]:
+        """The pool of the next batch."""
+        if self._planned_epoch != self.epoch or self._position < self._pool_start:
+            self._plan = plan_epoch(self._pairs, self._max_tokens, self._seed, self.epoch, POOL_PAIRS)
             self._planned_epoch = self.epoch
-        if self._position >= len(self._plan):  # resumed with fewer batches an epoch than before: go on with the next epoch
-            self.epoch, self._position = self.epoch + 1, 0
-            return self._plan_of_epoch()
-        return self._plan
+            self._pool, self._pool_number, self._pool_start = [], -1, 0
+        while self._position >= self._pool_start + len(self._pool):
+            self._pool_start += len(self._pool)
+            self._pool, self._pool_number = next(self._plan, []), self._pool_number + 1
+            if not self._pool:  # resumed with fewer batches an epoch than before: go on with the next epoch
+                self.epoch, self._position = self.epoch + 1, 0
+                return self._find_pool()
+        return self._pool
 
     @property
     def epochs_done(self) -> float:
         """How many times all pairs have been seen, with the share of the epoch at hand."""
-        return self.epoch + self._position / max(1, len(self._plan_of_epoch()))
+        pool = self._find_pool()
+        return self.epoch + (self._pool_number + (self._position - self._pool_start) / len(pool)) / self._pools
 
     def state_dict(self) -> dict[str, int]:
         """Where the next batch is."""

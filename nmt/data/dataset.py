@@ -2,9 +2,9 @@
 
 import itertools
 import json
+import mmap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,6 +17,7 @@ from nmt.tokenizer import Tokenizer
 
 FORMAT = 1
 UINT16_IDS = 2**16  # the largest vocabulary whose ids fit into 16 bits
+READ_AT_ONCE = 100_000  # pairs whose lengths are read before their pages are let go of
 Ids = NDArray[np.uint16] | NDArray[np.int32]
 
 
@@ -47,15 +48,21 @@ class PairIds:
         """Target ids of one pair."""
         return self.tgt_ids[self.tgt_offsets[index] : self.tgt_offsets[index + 1]]
 
-    @cached_property
-    def src_lengths(self) -> NDArray[np.int32]:
-        """(pairs,) source lengths in pieces."""
-        return np.diff(self.src_offsets).astype(np.int32)
+    def lengths(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Source and target lengths, in pieces, of some pairs; of a large corpus give them in rising order, for the disk's sake."""
+        src, tgt = np.empty(len(indices), np.int32), np.empty(len(indices), np.int32)
+        for start in range(0, len(indices), READ_AT_ONCE):
+            some = indices[start : start + READ_AT_ONCE]
+            src[start : start + len(some)] = self.src_offsets[some + 1] - self.src_offsets[some]
+            tgt[start : start + len(some)] = self.tgt_offsets[some + 1] - self.tgt_offsets[some]
+            self.release()
+        return src, tgt
 
-    @cached_property
-    def tgt_lengths(self) -> NDArray[np.int32]:
-        """(pairs,) target lengths in pieces."""
-        return np.diff(self.tgt_offsets).astype(np.int32)
+    def release(self) -> None:
+        """Let go of what was read, lest the process grow to the size of the corpus. The system has it in its cache, to be had again."""
+        for array in (self.src_ids, self.src_offsets, self.tgt_ids, self.tgt_offsets):
+            assert isinstance(array.base, mmap.mmap)
+            array.base.madvise(mmap.MADV_DONTNEED)
 
 
 @dataclass(frozen=True)

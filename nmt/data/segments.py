@@ -1,8 +1,10 @@
-"""Lines that are longer than a model can take, cut into parts: at sentence ends, else at spaces, else between any two pieces."""
+"""How text is cut: many lines into chunks; a line that is longer than a model can take into parts, at sentence ends, else at spaces, else
+between any two pieces."""
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from nmt.tokenizer import Tokenizer
 
@@ -11,6 +13,17 @@ CLOSING = "\"'”’»›)\\]」』】）》"
 # and what has matched is not given back, so that long runs of marks cost linear time.
 SENTENCE_END = re.compile(rf"(?<![.!?…])[.!?…]++[{CLOSING}]*+\s++|(?<![。！？])[。！？]++[{CLOSING}]*+\s*+")
 WORD_START = "▁"
+
+
+def numbered_chunks(lines: Iterable[str], size: int, last_size: int) -> Iterator[list[tuple[int, str]]]:
+    """Yield lines with their numbers, counted from 1, in chunks that grow from one size to another, so that the first ones come soon.
+
+    Lines are read as they are needed.
+    """
+    waiting = enumerate(lines, start=1)
+    while chunk := list(islice(waiting, size)):
+        yield chunk
+        size = min(2 * size, last_size)
 
 
 def split_line(line: str, tokenizer: Tokenizer, max_pieces: int) -> list[list[int]]:

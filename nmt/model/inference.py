@@ -22,7 +22,7 @@ class Inference:
         """Take a model, whose parameters must not change as long as this is used, and the dtype of the matrix products."""
         decoder, attention = model.decoder, model.decoder.attention
         self._model, self._attention, self._pieces = model, attention, decoder.pieces
-        self._size = decoder.gates_state.in_features
+        self.dtype, self._size = dtype, decoder.gates_state.in_features
         self._both_ways = model.encoder.both_ways(dtype)
         query = 2 * attention.query.weight if isinstance(attention, Additive) else decoder.gates_state.weight[:0]
         state_bias = functional.pad(decoder.gates_state.bias, (0, len(query)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from nmt.config import BatchesConfig, TokenizerConfig
-from nmt.data.batches import Batch, Batches, make_batch, plan_epoch
+from nmt.data.batches import Batch, Batches, count_pools, make_batch, plan_epoch
 from nmt.tokenizer import Tokenizer, train_tokenizers
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60)
@@ -26,6 +26,12 @@ class Lists:
 
     def __len__(self) -> int:
         return len(self.src_lengths)
+
+    def lengths(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        return self.src_lengths[indices], self.tgt_lengths[indices]
+
+    def release(self) -> None:
+        pass
 
     def src(self, index: int) -> list[int]:
         return [10 + int(index)] * int(self.src_lengths[index])
@@ -84,7 +90,9 @@ def test_a_batch_moves_whole(tokenizer: Tokenizer) -> None:
 @settings(deadline=None, max_examples=150)
 def test_every_pair_once_and_within_the_budget(lengths: list[tuple[int, int]], max_tokens: int, seed: int, epoch: int, pool: int) -> None:
     pairs = lists(lengths)
-    plan = plan_epoch(pairs.src_lengths, pairs.tgt_lengths, max_tokens, seed, epoch, pool)
+    pools = list(plan_epoch(pairs, max_tokens, seed, epoch, pool))
+    assert len(pools) == count_pools(pairs, pool) and all(sum(map(len, batches)) <= pool for batches in pools)
+    plan = [chosen for batches in pools for chosen in batches]
     assert sorted(np.concatenate(plan).tolist()) == list(range(len(pairs)))
     for chosen in plan:
         widest = max(int(pairs.src_lengths[chosen].max()), int(pairs.tgt_lengths[chosen].max())) + 1
@@ -96,7 +104,7 @@ def test_every_pair_once_and_within_the_budget(lengths: list[tuple[int, int]], m
 def test_batches_are_as_large_as_the_budget_allows(lengths: list[tuple[int, int]], max_tokens: int) -> None:
     """The cut is that of a plain loop that adds pairs, in sorted order, until the next one would not fit."""
     pairs = lists(lengths)
-    plan = plan_epoch(pairs.src_lengths, pairs.tgt_lengths, max_tokens, seed=1, epoch=0)
+    (plan,) = plan_epoch(pairs, max_tokens, seed=1, epoch=0)
     order = sorted((pair for chosen in plan for pair in chosen), key=lambda i: (pairs.tgt_lengths[i], pairs.src_lengths[i]))
     sizes: list[int] = []
     widest = 0
@@ -134,6 +142,61 @@ def test_order_depends_on_seed_and_epoch_alone(tokenizer: Tokenizer) -> None:
     assert first != epochs(8)
     assert first[0] != first[1] != first[2]
     assert all(sorted(i for chosen in epoch for i in chosen) == list(range(300)) for epoch in first)
+
+
+def test_the_order_of_one_pool_is_the_one_that_saved_positions_count_in() -> None:
+    pairs = captions(500)
+    rng = np.random.default_rng([7, 2])
+    order = rng.permutation(500)
+    order = order[np.lexsort((pairs.src_lengths[order], pairs.tgt_lengths[order]))]
+    (plan,) = plan_epoch(pairs, 100, seed=7, epoch=2)
+    place = rng.permutation(len(plan)).tolist()
+    assert np.concatenate([plan[place.index(i)] for i in range(len(plan))]).tolist() == order.tolist()
+
+
+def test_a_pool_is_spread_over_the_corpus_and_another_one_in_each_epoch() -> None:
+    pairs = captions(1000)
+    first, again = ([np.concatenate(pool) for pool in plan_epoch(pairs, 100, 7, epoch, pool=100)] for epoch in (0, 1))
+    for pool in first:
+        assert np.array_equal(np.sort(pool) // 10, np.arange(100))
+    assert len(set(first[0].tolist()) & set(again[0].tolist())) < 30
+
+
+@pytest.fixture
+def many_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools of 40 pairs, a few batches each."""
+    monkeypatch.setattr("nmt.data.batches.POOL_PAIRS", 40)
+
+
+@pytest.mark.parametrize("taken", [0, 1, 9, 30, 31, 45])
+@pytest.mark.usefixtures("many_pools")
+def test_resume_at_every_place_of_many_pools(tokenizer: Tokenizer, taken: int) -> None:
+    test_resume_at_every_place(tokenizer, taken)
+
+
+@pytest.mark.usefixtures("many_pools")
+def test_many_pools_make_one_epoch(tokenizer: Tokenizer) -> None:
+    pairs = captions(150)
+    stream, seen, done = batches(pairs, tokenizer), [], [0.0]
+    while stream.epoch == 0:
+        seen += next(stream).pairs
+        done.append(stream.epochs_done)
+    assert sorted(seen) == list(range(150))
+    assert done == sorted(set(done)) and done[-1] == 1
+    stream.load_state_dict({"epoch": 0, "position": 2})
+    assert 2 / len(done) < stream.epochs_done < 0.25
+
+
+def test_a_pool_is_planned_when_its_first_batch_is_due(tokenizer: Tokenizer, many_pools: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    lengths = Lists.lengths
+    monkeypatch.setattr(Lists, "lengths", lambda self, indices: read.append(len(indices)) or lengths(self, indices))
+    stream = batches(captions(150), tokenizer)
+    next(stream)
+    assert len(read) == 1
+    while stream.epoch == 0:
+        next(stream)
+    assert len(read) == 4 and sum(read) == 150
 
 
 def test_neighbouring_batches_differ_in_length(tokenizer: Tokenizer) -> None:

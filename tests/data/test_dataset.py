@@ -49,9 +49,9 @@ def test_ids_come_back(
     assert train.src_ids.dtype == train.tgt_ids.dtype == (np.int32 if wide else np.uint16)
     assert [train.src(i).tolist() for i in range(len(train))] == src
     assert [train.tgt(i).tolist() for i in range(len(train))] == tgt
-    assert train.src_lengths.tolist() == [len(ids) for ids in src]
-    assert train.tgt_lengths.tolist() == [len(ids) for ids in tgt]
-    assert train.src_lengths.dtype == np.int32
+    every = np.arange(len(train))
+    assert [lengths.tolist() for lengths in train.lengths(every)] == [[len(ids) for ids in side] for side in (src, tgt)]
+    assert train.lengths(every)[0].dtype == np.int32
     assert train.line_numbers.tolist() == list(range(10, 10 + len(pairs)))
 
 
@@ -66,6 +66,29 @@ def test_open_gives_everything_back_from_maps(tmp_path: Path, tokenizer: Tokeniz
     assert corpus.statistics == {"pairs": 2, "src_tokens": 3, "tgt_tokens": 4, "src_mean_tokens": 1.5, "tgt_mean_tokens": 2.0}
     assert isinstance(corpus.train.src_ids, np.memmap)
     assert isinstance(corpus.train.tgt_offsets, np.memmap)
+
+
+def resident(path: Path) -> int:
+    """How many kilobytes of a file's maps this process holds."""
+    maps = Path("/proc/self/smaps").read_text().split("\n")
+    starts = [number for number, line in enumerate(maps) if line.endswith(str(path))]
+    return sum(int(next(line for line in maps[start:] if line.startswith("Rss:")).split()[1]) for start in starts)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the system does not say what is resident")
+def test_what_was_read_is_let_go_of(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    sentences = [[number % 280] * 10 for number in range(10_000)]
+    write_corpus(tmp_path, tokenizer, sentences, sentences, chunk=10_000)
+    train = PreparedCorpus.open(tmp_path).train
+    view = train.src(9_999)
+    assert [train.src(row).tolist() for row in range(10_000)] == sentences
+    assert resident(tmp_path / "src.ids") > 100
+    train.release()
+    assert resident(tmp_path / "src.ids") == 0
+    assert view.tolist() == sentences[-1]
+    monkeypatch.setattr("nmt.data.dataset.READ_AT_ONCE", 1_000)
+    assert train.lengths(np.arange(10_000))[1].tolist() == [10] * 10_000
+    assert resident(tmp_path / "tgt.offsets") == 0
 
 
 def test_separate_tokenizers_are_two(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import TokenizerConfig
-from nmt.data.segments import cut, split_line, split_sentences
+from nmt.data.segments import cut, numbered_chunks, split_line, split_sentences
 from nmt.tokenizer import Tokenizer, train_tokenizers
 
 TEXT = ["The dog sees the cat. A man rides a bike!", "彼は行く。私は行かない。", '"Is it so?" he asked … nobody knew.'] * 5
@@ -75,3 +75,11 @@ def test_a_megabyte_is_split_in_linear_time(tokenizer: Tokenizer, unit: str) -> 
     parts = split_line(line, tokenizer, 100)
     assert time.process_time() - started < 5, "a quadratic split takes minutes"
     assert max(map(len, parts)) <= 100
+
+
+def test_chunks_grow_and_are_read_as_they_are_needed() -> None:
+    lines = iter([str(number) for number in range(1, 101)])
+    chunks = numbered_chunks(lines, 2, 7)
+    assert next(chunks) == [(1, "1"), (2, "2")] and next(lines) == "3"
+    assert [len(chunk) for chunk in chunks] == [4, *[7] * 13, 2]
+    assert list(numbered_chunks([], 2, 7)) == []
