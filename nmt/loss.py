@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt.model.products import Product
+from nmt.model.kernels import Product
 
 
 def linear_cross_entropy(inputs: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmt.model.attention import Additive
-from nmt.model.products import Product
+from nmt.model.kernels import Product, tanh_
 from nmt.model.seq2seq import DecoderState, Seq2Seq
 
 
@@ -53,11 +53,12 @@ class Inference:
                 averaged, weights = self._attention(previous, memory)
             inputs = (self._of_words(tokens) + averaged).to(previous.dtype)
             reset, update = (inputs[..., : 2 * size] + recurrent[..., : 2 * size]).sigmoid_().chunk(2, -1)
-            new = torch.addcmul(inputs[..., 2 * size : 3 * size], reset, recurrent[..., 2 * size : 3 * size]).tanh_()
+            new = tanh_(torch.addcmul(inputs[..., 2 * size : 3 * size], reset, recurrent[..., 2 * size : 3 * size]))
             state = torch.lerp(new, previous, update)
             readout = self._readout(state).to(state.dtype).add_(inputs[..., 3 * size :])
-            readout = torch.maximum(*readout.chunk(2, -1)) if self._pieces == 2 else readout.tanh_()
-            log_probs = self._vocabulary(readout).to(state.dtype).log_softmax(-1)
+            readout = torch.maximum(*readout.chunk(2, -1)) if self._pieces == 2 else tanh_(readout)
+            logits = self._vocabulary(readout).to(state.dtype)
+            log_probs = torch.log_softmax(logits, -1, out=logits)
         return log_probs, weights, DecoderState(state, memory)
 
     def _of_words(self, tokens: Tensor) -> Tensor:

@@ -15,7 +15,9 @@ from torch.nn import functional
 
 from nmt.model.attention import MASKED, Additive, Memory
 from nmt.model.decoder import Decoder
-from nmt.model.products import Product
+from nmt.model.kernels import Product, tanh_
+
+aten = torch.ops.aten
 
 
 def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -116,7 +118,7 @@ class AttentionGru(torch.autograd.Function):
             alpha = torch.softmax(energies.masked_fill_(padding, MASKED), -1, out=weights[t])
             torch.baddbmm(gates[t].unsqueeze(1), alpha.unsqueeze(1), values, out=active[t].unsqueeze(1))
             r_z.add_(h[:, : 2 * size]).sigmoid_()
-            new.addcmul_(r_z[:, :size], h[:, 2 * size : 3 * size]).tanh_()
+            tanh_(new.addcmul_(r_z[:, :size], h[:, 2 * size : 3 * size]))
             torch.lerp(new, states[t], r_z[:, size:], out=states[t + 1])
         ctx.save_for_backward(states, weights, hidden, active, values, keys, recurrent, energy)
         return states[1:], weights
@@ -130,15 +132,13 @@ class AttentionGru(torch.autograd.Function):
 def _attention_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor, d_weights: Tensor) -> tuple[Tensor | None, ...]:
     states, weights, hidden, active, values, keys, recurrent, energy = saved
     (steps, batch, size), attention = d_states.shape, keys.shape[2]
-    factors = _gate_factors(active, states[:-1], hidden[..., 2 * size : 3 * size])
-    update = active[..., 2 * size :]
     d_all = states.new_empty(steps, batch, 4 * size + attention)
     d_state = torch.zeros_like(states[0])
     d_keys, d_energy, sigmoids = torch.zeros_like(keys), torch.zeros_like(energy), torch.empty_like(keys)
     for t in range(steps - 1, -1, -1):
         d_t, d_query = d_all[t], d_all[t, :, 4 * size :]
         d_state.add_(d_states[t])
-        torch.mul(d_state.unsqueeze(1), factors[t], out=d_t[:, : 4 * size].view(batch, 4, size))
+        _gates_backward(d_state, active[t], states[t], hidden[t, :, 2 * size : 3 * size], d_t)
         d_alpha = torch.baddbmm(d_weights[t].unsqueeze(2), values, d_t[:, : 3 * size].unsqueeze(2)).squeeze(2)
         d_energies = d_alpha.mul_(weights[t])
         d_energies.addcmul_(weights[t], d_energies.sum(-1, keepdim=True), value=-1)
@@ -147,7 +147,7 @@ def _attention_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor, d_weigh
         slopes = sigmoids.addcmul_(sigmoids, sigmoids, value=-1)
         d_keys.addcmul_(slopes, d_energies.unsqueeze(2))
         torch.mul(torch.bmm(d_energies.unsqueeze(1), slopes).squeeze(1), energy, out=d_query)
-        d_state.mul_(update[t])
+        d_state.mul_(active[t, :, 2 * size :])
         _accumulate(d_state, d_t[:, size:], recurrent)
     d_inputs, d_recurrent = d_all[..., : 3 * size], d_all[..., size:].flatten(0, 1).to(recurrent.dtype)
     d_values = torch.bmm(weights.permute(1, 2, 0), d_inputs.transpose(0, 1))
@@ -172,7 +172,7 @@ class BidirectionalGru(torch.autograd.Function):
             else:
                 h.copy_(torch.baddbmm(biases, states[t].to(transposed.dtype), transposed))
             torch.add(gates[:, t, :, size:], h[..., : 2 * size], out=r_z).sigmoid_()
-            torch.addcmul(gates[:, t, :, :size], r_z[..., :size], h[..., 2 * size :], out=new).tanh_()
+            tanh_(torch.addcmul(gates[:, t, :, :size], r_z[..., :size], h[..., 2 * size :], out=new))
             torch.lerp(new, states[t], r_z[..., size:], out=states[t + 1])
         ctx.save_for_backward(states, hidden, active, recurrent)
         return states[1:]
@@ -186,32 +186,27 @@ class BidirectionalGru(torch.autograd.Function):
 def _bidirectional_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor) -> tuple[Tensor, ...]:
     states, hidden, active, recurrent = saved
     steps, _, batch, size = d_states.shape
-    factors = _gate_factors(active, states[:-1], hidden[..., 2 * size :])
-    update = active[..., 2 * size :]
     d_all = states.new_empty(2, steps, batch, 4 * size)
     d_state = torch.zeros_like(states[0])
     for t in range(steps - 1, -1, -1):
         d_state.add_(d_states[t])
-        torch.mul(d_state.unsqueeze(2), factors[t], out=d_all[:, t].view(2, batch, 4, size))
-        d_state.mul_(update[t])
+        _gates_backward(d_state, active[t], states[t], hidden[t, ..., 2 * size :], d_all[:, t])
+        d_state.mul_(active[t, ..., 2 * size :])
         _accumulate(d_state, d_all[:, t, :, size:], recurrent)
     d_recurrent = d_all[..., size:].flatten(1, 2).to(recurrent.dtype)
     d_matrix = torch.bmm(d_recurrent.transpose(1, 2), states[:-1].transpose(0, 1).flatten(1, 2).to(recurrent.dtype))
     return d_all[..., : 3 * size], d_matrix, d_recurrent.sum(1)
 
 
-def _gate_factors(active: Tensor, previous: Tensor, hidden_new: Tensor) -> Tensor:
-    """What the gradient of s_t is multiplied by to give those of n, r, z (before their nonlinearity) and of n∘r; (…, 4, D)."""
+def _gates_backward(d_state: Tensor, active: Tensor, previous: Tensor, hidden_new: Tensor, out: Tensor) -> None:
+    """From the gradient of s_t (…, D) those of n, r, z, before their nonlinearity, and of n∘r, side by side into out (…, ≥ 4D)."""
+    size = d_state.shape[-1]
     new, reset, update = active.chunk(3, -1)
-    factors = active.new_empty(*new.shape[:-1], 4, new.shape[-1])
-    d_new, d_reset, d_update, d_hidden = factors.unbind(-2)
-    rest = 1 - update
-    torch.sub(previous, new, out=d_update).mul_(update).mul_(rest)
-    torch.addcmul(rest, rest * new, new, value=-1, out=d_new)
+    d_new, d_reset, d_update, d_hidden = (out[..., i * size : (i + 1) * size] for i in range(4))
+    aten.sigmoid_backward.grad_input((previous - new).mul_(d_state), update, grad_input=d_update)
+    aten.tanh_backward.grad_input(torch.addcmul(d_state, d_state, update, value=-1), new, grad_input=d_new)
+    aten.sigmoid_backward.grad_input(d_new * hidden_new, reset, grad_input=d_reset)
     torch.mul(d_new, reset, out=d_hidden)
-    torch.mul(d_hidden, hidden_new, out=d_reset)
-    d_reset.addcmul_(d_reset, reset, value=-1)
-    return factors
 
 
 def _accumulate(out: Tensor, x: Tensor, weight: Tensor) -> None:

@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.model import products
+from nmt.model import kernels
 from nmt.model.inference import Inference
-from nmt.model.products import Product
+from nmt.model.kernels import Product
 from nmt.model.seq2seq import DecoderState, Seq2Seq
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -64,17 +64,17 @@ def test_half_precision_stays_near(network: Network, batch: Batch, dtype: torch.
 @pytest.mark.parametrize("shape", [(4,), (0, 4), (3, 4), (2, 3, 4)])
 def test_a_product_is_a_linear_map(monkeypatch: pytest.MonkeyPatch, packed: bool, shape: tuple[int, ...]) -> None:
     if not packed:
-        monkeypatch.setattr(products, "_can_pack", lambda dtype: False)
+        monkeypatch.setattr(kernels, "_can_pack", lambda dtype: False)
     weight, bias, x = torch.randn(7, 5)[:, 1:], torch.randn(7), torch.randn(shape)
     torch.testing.assert_close(Product(weight, bias)(x), x @ weight.t() + bias)
     torch.testing.assert_close(Product(weight)(x), x @ weight.t())
 
 
 def test_products_are_packed_where_that_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not products._can_pack(torch.float64)
+    assert not kernels._can_pack(torch.float64)
 
     def missing(*_: object) -> None:
         raise RuntimeError("no such operator")
 
     monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", missing, raising=False)
-    assert not products._can_pack.__wrapped__(torch.float32)
+    assert not kernels._can_pack.__wrapped__(torch.float32)

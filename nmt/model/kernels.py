@@ -1,4 +1,4 @@
-"""Matrix products with a weight that stays the same for many of them."""
+"""Arithmetic that a CPU does faster in another way than the plain one: repeated products with one weight, and tanh."""
 
 from functools import cache
 
@@ -28,6 +28,11 @@ class Product:
             return functional.linear(x, self._weight, self._bias)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
         return product
+
+
+def tanh_(x: Tensor) -> Tensor:
+    """tanh in place, without gradients, as 2σ(2x) − 1: a third of the time."""
+    return x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
 @cache
