@@ -110,6 +110,9 @@ def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
         chosen = largest(groups.amax(2), count)[1].sort(1).values
         top, place = largest(groups.gather(1, chosen.unsqueeze(2).expand(-1, -1, size)).flatten(1), count)
         return top, chosen.gather(1, place // size) * size + place % size
+    if count == 1:
+        top, index = values.max(1, keepdim=True)  # the first of equal ones
+        return top, index
     top, index = values.topk(min(count + 1, values.shape[1]))
     top, index, beyond = top[:, :count], index[:, :count], top[:, count:]
     torn = ((top[:, -1:] == beyond) & beyond.isfinite()).any(1).nonzero()[:, 0]  # rows where equal values stand on both sides of the cut
@@ -162,7 +165,8 @@ class _Beams(NamedTuple):
 
 def _extend(totals: Tensor, eos_id: int, beam_size: int) -> tuple[_Beams, _Beams]:
     """The finished and the K live ones among the 2 K best of all continuations, whose log probabilities are totals (B', K, V)."""
-    log_probs, index = largest(totals.flatten(1), 2 * beam_size)
+    # a beam of one ends with its first end symbol, so nothing is wanted beside it
+    log_probs, index = largest(totals.flatten(1), 2 * beam_size if beam_size > 1 else 1)
     beams, symbols = index // totals.shape[2], index % totals.shape[2]
     ends = symbols == eos_id
     finished = _Beams(*(part[:, :beam_size] for part in (log_probs.masked_fill(~ends, NEVER), beams, symbols)))

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmt.model.attention import Additive
+from nmt.model.attention import Additive, Memory
 from nmt.model.kernels import Product, tanh_
 from nmt.model.seq2seq import DecoderState, Seq2Seq
 
@@ -14,7 +14,8 @@ class Inference:
 
     Gates and readout read an annotation h_j and a word y only through the products [C ; C_o] h_j and [W ; V_o] E y. The first are formed
     for each source position, where attention averages them in place of the annotations: with K hypotheses and T steps that saves K·T
-    products for S. The second are kept for each word that has come up. The state's products with U and W_a are one.
+    products for S. The second are kept for each word that has come up. Products with the same vector are one: U and W_a with the state,
+    U_a and [C ; C_o] with an annotation.
     """
 
     @torch.no_grad()
@@ -24,10 +25,12 @@ class Inference:
         self._model, self._attention, self._pieces = model, attention, decoder.pieces
         self.dtype, self._size = dtype, decoder.gates_state.in_features
         self._both_ways = model.encoder.both_ways(dtype)
-        query = 2 * attention.query.weight if isinstance(attention, Additive) else decoder.gates_state.weight[:0]
+        query, key = decoder.gates_state.weight[:0], decoder.gates_context.weight[:0]
+        if isinstance(attention, Additive):
+            query, key = 2 * attention.query.weight, 2 * attention.key.weight
         state_bias = functional.pad(decoder.gates_state.bias, (0, len(query)))
         self._state = _product(dtype, (decoder.gates_state.weight, query), state_bias)
-        self._values = _product(dtype, (decoder.gates_context.weight, decoder.readout_context.weight))
+        self._annotations = _product(dtype, (key, decoder.gates_context.weight, decoder.readout_context.weight))
         embedding_bias = torch.cat((decoder.gates_embedding.bias, decoder.readout_state.bias))
         self._embedding = _product(dtype, (decoder.gates_embedding.weight, decoder.readout_embedding.weight), embedding_bias)
         self._readout = _product(dtype, (decoder.readout_state.weight,))
@@ -39,8 +42,13 @@ class Inference:
 
     def start(self, src: Tensor, src_lengths: Tensor) -> DecoderState:
         """See `Seq2Seq.start`; the memory holds [C ; C_o] h_j in place of h_j."""
-        memory, state = self._model.encode(src, src_lengths, self._both_ways)
-        return DecoderState(state.unsqueeze(1), memory.project(self._values))
+        annotations, mask, state = self._model.encoder(src, src_lengths, self._both_ways)
+        if isinstance(self._attention, Additive):
+            mapped, keys = self._annotations(annotations), len(self._attention.energy)
+            memory = Memory(mapped[..., keys:], mapped[..., :keys].to(state.dtype), mask)
+        else:
+            memory = self._attention.memory(annotations, mask).project(self._annotations)
+        return DecoderState(state.unsqueeze(1), memory)
 
     def step(self, tokens: Tensor, decoder_state: DecoderState) -> tuple[Tensor, Tensor, DecoderState]:
         """See `Seq2Seq.step`."""

@@ -163,10 +163,11 @@ class BidirectionalGru(torch.autograd.Function):
         """Shapes as in `bidirectional`."""
         _, steps, batch, size = *gates.shape[:3], recurrent.shape[2]
         states = gates.new_zeros(steps + 1, 2, batch, size)
-        hidden, active = gates.new_empty(2, steps, 2, batch, 3 * size)
+        kept = steps if any(ctx.needs_input_grad) else 1  # without a backward pass, one step's buffers serve all
+        hidden, active = gates.new_empty(2, kept, 2, batch, 3 * size)
         transposed, biases = recurrent.transpose(1, 2), bias.unsqueeze(1)
         for t in range(steps):
-            h, new, r_z = hidden[t], active[t, ..., :size], active[t, ..., size:]
+            h, new, r_z = hidden[t % kept], active[t % kept, ..., :size], active[t % kept, ..., size:]
             if transposed.dtype == h.dtype:
                 torch.baddbmm(biases, states[t], transposed, out=h)
             else:
