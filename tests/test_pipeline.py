@@ -213,6 +213,7 @@ def test_a_mistake_that_a_process_finds_is_one_line(capfd: pytest.CaptureFixture
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_all_processes_without_a_word(number: signal.Signals) -> None:
     command = [sys.executable, "-m", "nmt", "translate", "checkpoint=runs/test/best.pt", "workers=2", "decode.beam_size=1"]
+    command += ["decode.batch_size=16"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, start_new_session=True, **pipes)  # type: ignore[call-overload]
     process.stdin.write(b"The dog sees the cat.\n" * 1000)
