@@ -16,7 +16,7 @@ from torch import Tensor
 from nmt.config import TrainConfig
 from nmt.errors import CheckpointError, NmtError
 from nmt.files import writing
-from nmt.schema import load
+from nmt.schema import complete, load
 from nmt.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -79,7 +79,8 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         )
     try:
         source, target = (Tokenizer(content[name].numpy().tobytes()) for name in ("src_tokenizer", "tgt_tokenizer"))
-        return Checkpoint(load(TrainConfig, content["config"]), source, target, content["model"], content["about"], content["training"])
+        config = load(TrainConfig, complete(TrainConfig, content["config"]))
+        return Checkpoint(config, source, target, content["model"], content["about"], content["training"])
     except (NmtError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be used by this version: {error}") from error
 

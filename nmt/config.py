@@ -1,4 +1,7 @@
-"""What can be set: one frozen, flat dataclass a group, with types and ranges. The values live in configs/, and only there."""
+"""What can be set: one frozen, flat dataclass a group, with types and ranges. The values live in configs/, and only there.
+
+A new setting names its `Absent` value too: what a checkpoint that was written before it means, so that it still loads.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path

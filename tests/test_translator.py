@@ -21,35 +21,46 @@ from nmt.config import DecodeConfig, ModelConfig, TokenizerConfig
 from nmt.data.batches import make_batch
 from nmt.errors import CheckpointError, ConfigError
 from nmt.model.seq2seq import Seq2Seq
+from nmt.schema import complete
 from nmt.search import Found, beam_search
 from nmt.tokenizer import train_tokenizers
 from nmt.translation import Part, Translation, to_json
 from nmt.translator import Translator
 
 DECODE = DecodeConfig(
-    beam_size=3,
-    length_penalty=1.0,
-    max_length_ratio=1.0,
-    max_length_extra=3,
-    max_source_pieces=20,
-    temperature=0.0,
-    top_k=0,
-    seed=1,
-    batch_size=4,
-    precision="fp32",
+    **complete(
+        DecodeConfig,
+        {
+            "beam_size": 3,
+            "length_penalty": 1.0,
+            "max_length_ratio": 1.0,
+            "max_length_extra": 3,
+            "max_source_pieces": 20,
+            "temperature": 0.0,
+            "top_k": 0,
+            "seed": 1,
+            "batch_size": 4,
+            "precision": "fp32",
+        },
+    )
 )
 MODEL = ModelConfig(
-    embedding_size=24,
-    encoder_size=24,
-    decoder_size=32,
-    attention="additive",
-    attention_size=24,
-    initial_state="backward",
-    readout="maxout",
-    readout_size=24,
-    initialization="uniform",
-    init_scale=0.1,
-    dropout=0.1,
+    **complete(
+        ModelConfig,
+        {
+            "embedding_size": 24,
+            "encoder_size": 24,
+            "decoder_size": 32,
+            "attention": "additive",
+            "attention_size": 24,
+            "initial_state": "backward",
+            "readout": "maxout",
+            "readout_size": 24,
+            "initialization": "uniform",
+            "init_scale": 0.1,
+            "dropout": 0.1,
+        },
+    )
 )
 LINES = [source for source, _ in sentences(12, seed=5)]
 Build = Callable[..., Translator]

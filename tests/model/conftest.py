@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nmt.config import ModelConfig
 from nmt.model.seq2seq import Seq2Seq
+from nmt.schema import complete
 
 VOCAB, PAD = 11, 0
 
@@ -30,7 +31,7 @@ def small_config(**changes: Any) -> ModelConfig:
     }
     if changes.get("attention") == "dot":
         settings["decoder_size"] = 10
-    return ModelConfig(**settings | changes)
+    return ModelConfig(**complete(ModelConfig, settings | changes))
 
 
 @pytest.fixture
