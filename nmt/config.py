@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from nmt.schema import Range
+from nmt.schema import Absent, Range
 
 Count = Annotated[int, Range(1)]
 Threads = Annotated[int, Range(1, 1024)]
@@ -84,6 +84,7 @@ class ModelConfig:
     initialization: Literal["paper", "uniform"]
     init_scale: Positive
     dropout: Annotated[float, Range(0, 0.95)]
+    tie: Annotated[Literal["none", "target", "all"], Absent("none")]
 
 
 @dataclass(frozen=True)

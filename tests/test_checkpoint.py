@@ -86,6 +86,18 @@ def test_a_setting_that_every_checkpoint_has_must_not_be_missing(checkpoint: Che
         load_checkpoint(tmp_path / "a.pt")
 
 
+def test_one_matrix_under_two_names_is_stored_once(checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.Tensor, "cpu", torch.Tensor.clone)  # as a move from another device does
+    matrix = torch.randn(100, 1000)
+    sizes = []
+    for model in ({"a": matrix}, {"a": matrix, "b": matrix.detach(), "view": matrix[0]}):
+        save_checkpoint(tmp_path / "a.pt", dataclasses.replace(checkpoint, model=model))
+        sizes.append((tmp_path / "a.pt").stat().st_size)
+    assert sizes[1] - sizes[0] < 10_000
+    back = load_checkpoint(tmp_path / "a.pt").model
+    assert torch.equal(back["a"], matrix) and torch.equal(back["b"], matrix) and torch.equal(back["view"], matrix[0])
+
+
 @pytest.mark.parametrize("cut", [0, 1, 100, 5000, -1])
 def test_a_cut_file_is_refused(checkpoint: Checkpoint, tmp_path: Path, cut: int) -> None:
     save_checkpoint(tmp_path / "a.pt", checkpoint)

@@ -23,9 +23,9 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.model.seq2seq import Seq2Seq
 from nmt.schema import complete
 from nmt.search import Found, beam_search
-from nmt.tokenizer import train_tokenizers
+from nmt.tokenizer import Tokenizer, train_tokenizers
 from nmt.translation import Part, Translation, to_json
-from nmt.translator import Translator
+from nmt.translator import Translator, build_model
 
 DECODE = DecodeConfig(
     **complete(
@@ -316,6 +316,14 @@ def test_a_diverged_model_is_an_error(build: Build) -> None:
     own_vocabulary(translator).weight.fill_(float("nan"))
     with pytest.raises(CheckpointError, match=r"no numbers \(NaN\)"):
         translator.translate(LINES)
+
+
+def test_one_matrix_for_both_languages_needs_one_vocabulary(build: Build) -> None:
+    config, src, tgt = dataclasses.replace(MODEL, tie="all"), build().src_tokenizer, build().tgt_tokenizer
+    with pytest.raises(ConfigError, match=r"model\.tie=all needs one vocabulary .*: give tokenizer\.joint=true, or use model\.tie=target"):
+        build_model(config, src, tgt)
+    build_model(dataclasses.replace(config, tie="target"), src, tgt)
+    build_model(config, Tokenizer(tgt.model), tgt)
 
 
 def test_low_precision(build: Build) -> None:

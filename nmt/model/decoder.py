@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
+from nmt.errors import ConfigError
 from nmt.model.attention import Memory, make_attention
 from nmt.model.dropout import Dropout
 
@@ -12,6 +13,9 @@ class Decoder(nn.Module):
     """A GRU that looks at the source through attention before each step (Bahdanau et al. 2015, appendices A.1.2 and A.2.2).
 
     Rows of the three gate matrices are in PyTorch's order: reset, update, new.
+
+    Raises:
+        ConfigError: for sizes that do not fit the attention, or one matrix for words and vocabulary (Press & Wolf 2017).
     """
 
     def __init__(self, vocab_size: int, pad_id: int, config: ModelConfig) -> None:
@@ -28,6 +32,13 @@ class Decoder(nn.Module):
         self.readout_embedding = nn.Linear(embedding, self.pieces * config.readout_size, bias=False)
         self.readout_context = nn.Linear(annotation, self.pieces * config.readout_size, bias=False)
         self.vocabulary = nn.Linear(config.readout_size, vocab_size)
+        if config.tie != "none":
+            if config.readout_size != embedding:
+                raise ConfigError(
+                    f"model.tie={config.tie} needs model.readout_size = model.embedding_size = {embedding}, not {config.readout_size}: "
+                    f"set model.readout_size={embedding}, or use model.tie=none"
+                )
+            self.vocabulary.weight = self.embedding.weight
 
     def embed(self, tokens: Tensor) -> Tensor:
         """E y: tokens (…) int64 to vectors (…, E), with dropout in training."""

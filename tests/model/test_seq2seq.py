@@ -1,9 +1,10 @@
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt.config import ModelConfig
@@ -20,6 +21,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"attention": "dot"},
     {"attention": "general"},
     {"attention": "none"},
+    {"tie": "target"},
+    {"tie": "all"},
 ]
 
 
@@ -140,6 +143,37 @@ def test_learns_one_batch_by_heart(config: Callable[..., ModelConfig], batch: Ba
     assert nll.item() < 0.2
 
 
+def tied(model: Seq2Seq, tie: str) -> list[nn.Parameter]:
+    """The matrices that are one."""
+    words = [model.decoder.embedding.weight, model.decoder.vocabulary.weight]
+    return [*words, model.encoder.embedding.weight] if tie == "all" else words
+
+
+@pytest.mark.parametrize("tie", ["target", "all"])
+def test_a_tied_matrix_has_the_gradients_of_all_its_places(network: Network, batch: Batch, tie: str) -> None:
+    """A copy of the model with a matrix for each place gives their gradients; at padding only the vocabulary has one."""
+    model = network(tie=tie)
+    free = copy.deepcopy(model)
+    free.decoder.vocabulary.weight = nn.Parameter(free.decoder.embedding.weight.detach().clone())
+    free.encoder.embedding.weight = nn.Parameter(free.encoder.embedding.weight.detach().clone())
+    grad = torch.autograd.grad(model.loss(*batch, 0.1)[0], tied(model, tie)[:1])[0]
+    grads = torch.autograd.grad(free.loss(*batch, 0.1)[0], tied(free, tie))
+    torch.testing.assert_close(grad, torch.stack(grads).sum(0), atol=1e-12, rtol=0)
+    assert not any(one[0].any() for one in (grads[0], *grads[2:]))
+    assert torch.equal(grad[0], grads[1][0])
+
+
+@pytest.mark.parametrize("tie", ["target", "all"])
+def test_a_tied_matrix_is_one_parameter(config: Callable[..., ModelConfig], tie: str) -> None:
+    torch.manual_seed(12)
+    model = Seq2Seq(config(tie=tie, embedding_size=60, readout_size=60, init_scale=0.25), 500, 500, 3, 3)
+    matrix = model.decoder.vocabulary.weight
+    assert all(weight is matrix for weight in tied(model, tie))
+    assert sum(parameter is matrix for parameter in model.parameters()) == 1
+    assert (model.encoder.embedding.weight is matrix) == (tie == "all")
+    assert not matrix[3].any() and 0.24 < matrix.abs().max().item() <= 0.25
+
+
 def test_initialization_of_the_paper(config: Callable[..., ModelConfig]) -> None:
     torch.manual_seed(10)
     sizes = config(initialization="paper", embedding_size=60, encoder_size=50, decoder_size=70, attention_size=80, readout_size=40)
@@ -188,3 +222,5 @@ def test_parameters_have_the_configured_sizes(config: Callable[..., ModelConfig]
 def test_sizes_that_do_not_fit_are_refused(config: Callable[..., ModelConfig]) -> None:
     with pytest.raises(ConfigError, match="decoder_size"):
         Seq2Seq(config(attention="dot", decoder_size=9), 11, 13, 0, 0)
+    with pytest.raises(ConfigError, match=r"model\.tie=target needs model\.readout_size = .* = 6, not 4: set model\.readout_size=6, or"):
+        Seq2Seq(config(tie="target", readout_size=4), 11, 13, 0, 0)
