@@ -16,6 +16,7 @@ CountOrZero = Annotated[int, Range(0)]
 Fraction = Annotated[float, Range(0, 1)]
 Positive = Annotated[float, Range(0, above=True)]
 NotNegative = Annotated[float, Range(0)]
+Share = Annotated[float, Range(0, 0.95)]
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Metric = Literal["bleu", "chrf", "loss", "perplexity"]
@@ -83,8 +84,15 @@ class ModelConfig:
     readout_size: Count
     initialization: Literal["paper", "uniform"]
     init_scale: Positive
-    dropout: Annotated[float, Range(0, 0.95)]
+    dropout: Share
     tie: Annotated[Literal["none", "target", "all"], Absent("none")]
+    embedding_dropout: Annotated[Share | None, Absent(None)]
+    readout_dropout: Annotated[Share | None, Absent(None)]
+    annotation_dropout: Annotated[Share, Absent(0.0)]
+    state_dropout: Annotated[Share, Absent(0.0)]
+    variational: Annotated[bool, Absent(False)]
+    src_word_dropout: Annotated[Share, Absent(0.0)]
+    tgt_word_dropout: Annotated[Share, Absent(0.0)]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"attention": "none"},
     {"tie": "target"},
     {"tie": "all"},
+    {"state_dropout": 0.5, "annotation_dropout": 0.5, "tgt_word_dropout": 0.5, "src_word_dropout": 0.5, "variational": True},
 ]
 
 

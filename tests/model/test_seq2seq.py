@@ -24,22 +24,32 @@ OPTIONS: list[dict[str, Any]] = [
     {"tie": "target"},
     {"tie": "all"},
 ]
+DROPOUT = {
+    "embedding_dropout": 0.2,
+    "annotation_dropout": 0.3,
+    "state_dropout": 0.4,
+    "variational": True,
+    "src_word_dropout": 0.2,
+    "tgt_word_dropout": 0.3,
+}
 
 
 def plain_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
     """The loss from the decoder's single steps and PyTorch's cross entropy over all positions."""
+    torch.manual_seed(4)
     src, src_lengths, tgt_in, tgt_out = batch
     memory, state = model.encode(src, src_lengths)
-    embedded = model.decoder.embed(tgt_in)
-    states, contexts = unroll_steps(model.decoder, embedded, state, memory)
+    embedded = model.decoder.embed(tgt_in.t()).transpose(0, 1)
+    states, contexts = unroll_steps(model.decoder, embedded, state, memory, model.decoder.state_dropout.mask(state))
     logits = model.decoder.vocabulary(model.decoder.readout(states, embedded, contexts))
     targets = tgt_out.masked_fill(tgt_out == model.tgt_pad_id, -100)
     return functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing, reduction="sum")
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", [*OPTIONS, DROPOUT, DROPOUT | {"attention": "general"}])
 def test_loss_and_all_gradients_equal_the_plain_computation(network: Network, batch: Batch, options: dict[str, Any]) -> None:
     model = network(**options)
+    torch.manual_seed(4)
     smoothed, nll = model.loss(*batch, label_smoothing=0.1)
     torch.testing.assert_close(smoothed, plain_loss(model, batch, 0.1))
     torch.testing.assert_close(nll, plain_loss(model, batch, 0.0).detach())
@@ -110,8 +120,9 @@ def test_keys_are_made_once_and_shared_by_the_beams(network: Network, batch: Bat
     assert state.memory.keys.shape[0] == 3
 
 
-def test_dropout_is_off_in_evaluation(network: Network, batch: Batch) -> None:
-    model = network(dropout=0.5)
+@pytest.mark.parametrize("name", ["dropout", "readout_dropout", *(name for name in DROPOUT if name != "variational")])
+def test_dropout_is_off_in_evaluation(network: Network, batch: Batch, name: str) -> None:
+    model = network(**{name: 0.5})
     assert model.loss(*batch, 0.0)[1] != model.loss(*batch, 0.0)[1]
     model.eval()
     assert model.loss(*batch, 0.0)[1] == model.loss(*batch, 0.0)[1]
