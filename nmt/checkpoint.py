@@ -16,7 +16,7 @@ from torch import Tensor
 from nmt.config import TrainConfig
 from nmt.errors import CheckpointError, NmtError
 from nmt.files import writing
-from nmt.schema import load
+from nmt.schema import complete, load
 from nmt.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -49,7 +49,7 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
         "config": dataclasses.asdict(checkpoint.config),
         "src_tokenizer": _to_tensor(checkpoint.src_tokenizer.model),
         "tgt_tokenizer": _to_tensor(checkpoint.tgt_tokenizer.model),
-        "model": {name: tensor.detach().cpu() for name, tensor in checkpoint.model.items()},
+        "model": _on_cpu(checkpoint.model),
         "about": checkpoint.about,
         "training": checkpoint.training,
     }
@@ -79,7 +79,8 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         )
     try:
         source, target = (Tokenizer(content[name].numpy().tobytes()) for name in ("src_tokenizer", "tgt_tokenizer"))
-        return Checkpoint(load(TrainConfig, content["config"]), source, target, content["model"], content["about"], content["training"])
+        config = load(TrainConfig, complete(TrainConfig, content["config"]))
+        return Checkpoint(config, source, target, content["model"], content["about"], content["training"])
     except (NmtError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be used by this version: {error}") from error
 
@@ -135,6 +136,16 @@ def _what_is_wrong(path: Path, error: Exception) -> str:
     if isinstance(error, pickle.UnpicklingError):
         return "is no checkpoint of this program: it is damaged, or holds more than tensors and plain data"
     return "is incomplete or damaged: use another checkpoint of the run, or copy it again"
+
+
+def _on_cpu(model: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors on the CPU; those that share their memory, as tied weights do, still share it, so that a file holds it once."""
+    moved: dict[tuple[int, torch.Size, torch.dtype], Tensor] = {}
+    keys = {name: (tensor.data_ptr(), tensor.shape, tensor.dtype) for name, tensor in model.items()}
+    for name, tensor in model.items():
+        if keys[name] not in moved:
+            moved[keys[name]] = tensor.detach().cpu()
+    return {name: moved[key] for name, key in keys.items()}
 
 
 def _to_tensor(data: bytes) -> Tensor:

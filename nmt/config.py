@@ -1,10 +1,13 @@
-"""What can be set: one frozen, flat dataclass a group, with types and ranges. The values live in configs/, and only there."""
+"""What can be set: one frozen, flat dataclass a group, with types and ranges. The values live in configs/, and only there.
+
+A new setting names its `Absent` value too: what a checkpoint that was written before it means, so that it still loads.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from nmt.schema import Range
+from nmt.schema import Absent, Range
 
 Count = Annotated[int, Range(1)]
 Threads = Annotated[int, Range(1, 1024)]
@@ -13,6 +16,7 @@ CountOrZero = Annotated[int, Range(0)]
 Fraction = Annotated[float, Range(0, 1)]
 Positive = Annotated[float, Range(0, above=True)]
 NotNegative = Annotated[float, Range(0)]
+Share = Annotated[float, Range(0, 0.95)]
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Metric = Literal["bleu", "chrf", "loss", "perplexity"]
@@ -80,7 +84,15 @@ class ModelConfig:
     readout_size: Count
     initialization: Literal["paper", "uniform"]
     init_scale: Positive
-    dropout: Annotated[float, Range(0, 0.95)]
+    dropout: Share
+    tie: Annotated[Literal["none", "target", "all"], Absent("none")]
+    embedding_dropout: Annotated[Share | None, Absent(None)]
+    readout_dropout: Annotated[Share | None, Absent(None)]
+    annotation_dropout: Annotated[Share, Absent(0.0)]
+    state_dropout: Annotated[Share, Absent(0.0)]
+    variational: Annotated[bool, Absent(False)]
+    src_word_dropout: Annotated[Share, Absent(0.0)]
+    tgt_word_dropout: Annotated[Share, Absent(0.0)]
 
 
 @dataclass(frozen=True)

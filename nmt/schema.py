@@ -26,6 +26,13 @@ class Range:
         return lower if self.high == float("inf") else f"{lower} and at most {self.high:g}"
 
 
+@dataclass(frozen=True)
+class Absent:
+    """On a setting that came after the first checkpoints: what a checkpoint means that lacks it."""
+
+    value: Any
+
+
 Loaded = TypeVar("Loaded")
 
 
@@ -48,6 +55,26 @@ def load(kind: type[Loaded], values: Mapping[str, Any], prefix: str = "") -> Loa
     if missing:
         raise ConfigError(f"{prefix}{missing[0]} is not set: give {prefix}{missing[0]}=…")
     return kind(**{name: _check(values[name], hint, f"{prefix}{name}") for name, hint in hints.items()})
+
+
+def complete(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a checkpoint, of this version or an older one, with all that have come since.
+
+    Args:
+        kind: the dataclass that `load` shall build of them.
+        values: plain, nested mappings.
+
+    Returns:
+        The same; where a setting is absent and its type hint holds `Absent`, the value given there.
+    """
+    completed = dict(values)
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        given = values.get(name, {})
+        if (group := _group(hint)) and isinstance(given, Mapping):
+            completed[name] = complete(group, given)
+        elif name not in values and (marks := [mark for mark in get_args(hint) if isinstance(mark, Absent)]):
+            completed[name] = marks[0].value
+    return completed
 
 
 def unknown_setting(key: str, known: list[str]) -> str:
@@ -122,5 +149,6 @@ def _describe(hint: Any) -> str:
 
 
 def _suggest(value: Any, hint: Any) -> str:
+    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     close = difflib.get_close_matches(str(value), [str(choice) for choice in get_args(hint)], n=1) if get_origin(hint) is Literal else []
     return f"; did you mean {close[0]}?" if close else ""

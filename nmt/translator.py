@@ -35,7 +35,13 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def build_model(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Seq2Seq:
-    """A network with new parameters, for the vocabularies of two tokenizers."""
+    """A network with new parameters, for the vocabularies of two tokenizers.
+
+    Raises:
+        ConfigError: for sizes that do not fit each other, or tie=all with two vocabularies.
+    """
+    if config.tie == "all" and src_tokenizer.model != tgt_tokenizer.model:
+        raise ConfigError("model.tie=all needs one vocabulary for both languages: give tokenizer.joint=true, or use model.tie=target")
     return Seq2Seq(config, src_tokenizer.vocab_size, tgt_tokenizer.vocab_size, src_tokenizer.pad_id, tgt_tokenizer.pad_id)
 
 

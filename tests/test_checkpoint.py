@@ -1,9 +1,11 @@
 """Checkpoints: what goes in comes out; what is damaged, foreign or malicious is refused in one line."""
 
+import dataclasses
 import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -41,6 +43,59 @@ def test_plain_torch_opens_it(checkpoint: Checkpoint, tmp_path: Path) -> None:
     content = torch.load(tmp_path / "a.pt", weights_only=True)
     assert content["src_tokenizer"].dtype == torch.uint8
     assert content["config"]["model"]["encoder_size"] == 16
+
+
+# What the first checkpoints know.
+FIRST = {
+    "data": "name src_lang tgt_lang path config revision train valid test field src_field tgt_field folder",
+    "filter": "max_pieces max_ratio drop_copies drop_duplicates",
+    "tokenizer": "type joint vocab_size character_coverage byte_fallback sample_lines seed",
+    "model": "embedding_size encoder_size decoder_size attention attention_size initial_state readout readout_size initialization "
+    "init_scale dropout",
+    "optimizer": "name lr beta1 beta2 rho eps weight_decay clip_norm",
+    "scheduler": "name warmup_steps factor patience min_lr",
+    "batches": "max_tokens accumulate",
+    "trainer": "max_steps max_epochs max_minutes patience metric valid_every_steps valid_beam_size save_every_steps log_every_steps keep "
+    "label_smoothing samples",
+    "decode": "beam_size length_penalty max_length_ratio max_length_extra max_source_pieces temperature top_k seed batch_size precision",
+    "run": "name folder seed threads device",
+}
+
+
+def first(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that the first checkpoints know."""
+    groups = {name: {key: config[name][key] for key in keys.split()} for name, keys in FIRST.items()}
+    return groups | {"precision": config["precision"]}
+
+
+def test_a_checkpoint_that_lacks_later_settings_loads(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "a.pt", checkpoint)
+    content = torch.load(tmp_path / "a.pt", weights_only=True)
+    content["config"] = first(content["config"])
+    torch.save(content | {"digest": digest(content)}, tmp_path / "a.pt")
+    back = load_checkpoint(tmp_path / "a.pt")
+    assert first(dataclasses.asdict(back.config)) == content["config"]
+
+
+def test_a_setting_that_every_checkpoint_has_must_not_be_missing(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "a.pt", checkpoint)
+    content = torch.load(tmp_path / "a.pt", weights_only=True)
+    del content["config"]["model"]["dropout"]
+    torch.save(content | {"digest": digest(content)}, tmp_path / "a.pt")
+    with pytest.raises(CheckpointError, match=r"a\.pt cannot be used by this version: model\.dropout is not set"):
+        load_checkpoint(tmp_path / "a.pt")
+
+
+def test_one_matrix_under_two_names_is_stored_once(checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.Tensor, "cpu", torch.Tensor.clone)  # as a move from another device does
+    matrix = torch.randn(100, 1000)
+    sizes = []
+    for model in ({"a": matrix}, {"a": matrix, "b": matrix.detach(), "view": matrix[0]}):
+        save_checkpoint(tmp_path / "a.pt", dataclasses.replace(checkpoint, model=model))
+        sizes.append((tmp_path / "a.pt").stat().st_size)
+    assert sizes[1] - sizes[0] < 10_000
+    back = load_checkpoint(tmp_path / "a.pt").model
+    assert torch.equal(back["a"], matrix) and torch.equal(back["b"], matrix) and torch.equal(back["view"], matrix[0])
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, 5000, -1])

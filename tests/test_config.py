@@ -1,7 +1,7 @@
 """Typed configuration: every name, type and range is checked, and the YAML tree holds exactly what the dataclasses ask for."""
 
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from nmt.config import DataConfig, OptimizerConfig, PrepareConfig, TokenizerConfig, TrainConfig, config_dir
 from nmt.errors import ConfigError
-from nmt.schema import load, settings
+from nmt.schema import Absent, complete, load, settings
 
 ADAM = {"name": "adam", "lr": 0.001, "beta1": 0.9, "beta2": 0.999, "rho": None, "eps": 1e-8, "weight_decay": 0.0, "clip_norm": None}
 
@@ -63,6 +63,31 @@ def test_a_whole_number_is_not_a_fraction() -> None:
         load(TokenizerConfig, values | {"vocab_size": 8000.5})
     with pytest.raises(ConfigError, match="joint = 1: expected true or false"):
         load(TokenizerConfig, values | {"joint": 1})
+
+
+@dataclass(frozen=True)
+class Inner:
+    old: int
+    new: Annotated[Literal["off", "on"], Absent("off")]
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner
+    maybe: Inner | None
+    late: Annotated[int | None, Absent(None)]
+
+
+def test_settings_that_came_later_are_completed_and_others_are_not() -> None:
+    values = {"inner": {"old": 3}, "maybe": None}
+    assert load(Outer, complete(Outer, values)) == Outer(Inner(3, "off"), None, None)
+    assert values == {"inner": {"old": 3}, "maybe": None}
+    given = {"inner": {"old": 3, "new": "on"}, "maybe": {"old": 4}, "late": 5}
+    assert load(Outer, complete(Outer, given)) == Outer(Inner(3, "on"), Inner(4, "off"), 5)
+    with pytest.raises(ConfigError, match=r"inner\.old is not set"):
+        load(Outer, complete(Outer, {"maybe": None}))
+    with pytest.raises(ConfigError, match="one of off, on; did you mean on"):
+        load(Outer, complete(Outer, {"inner": {"old": 3, "new": "onn"}, "maybe": None}))
 
 
 GROUPS = [

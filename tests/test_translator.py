@@ -21,35 +21,46 @@ from nmt.config import DecodeConfig, ModelConfig, TokenizerConfig
 from nmt.data.batches import make_batch
 from nmt.errors import CheckpointError, ConfigError
 from nmt.model.seq2seq import Seq2Seq
+from nmt.schema import complete
 from nmt.search import Found, beam_search
-from nmt.tokenizer import train_tokenizers
+from nmt.tokenizer import Tokenizer, train_tokenizers
 from nmt.translation import Part, Translation, to_json
-from nmt.translator import Translator
+from nmt.translator import Translator, build_model
 
 DECODE = DecodeConfig(
-    beam_size=3,
-    length_penalty=1.0,
-    max_length_ratio=1.0,
-    max_length_extra=3,
-    max_source_pieces=20,
-    temperature=0.0,
-    top_k=0,
-    seed=1,
-    batch_size=4,
-    precision="fp32",
+    **complete(
+        DecodeConfig,
+        {
+            "beam_size": 3,
+            "length_penalty": 1.0,
+            "max_length_ratio": 1.0,
+            "max_length_extra": 3,
+            "max_source_pieces": 20,
+            "temperature": 0.0,
+            "top_k": 0,
+            "seed": 1,
+            "batch_size": 4,
+            "precision": "fp32",
+        },
+    )
 )
 MODEL = ModelConfig(
-    embedding_size=24,
-    encoder_size=24,
-    decoder_size=32,
-    attention="additive",
-    attention_size=24,
-    initial_state="backward",
-    readout="maxout",
-    readout_size=24,
-    initialization="uniform",
-    init_scale=0.1,
-    dropout=0.1,
+    **complete(
+        ModelConfig,
+        {
+            "embedding_size": 24,
+            "encoder_size": 24,
+            "decoder_size": 32,
+            "attention": "additive",
+            "attention_size": 24,
+            "initial_state": "backward",
+            "readout": "maxout",
+            "readout_size": 24,
+            "initialization": "uniform",
+            "init_scale": 0.1,
+            "dropout": 0.1,
+        },
+    )
 )
 LINES = [source for source, _ in sentences(12, seed=5)]
 Build = Callable[..., Translator]
@@ -305,6 +316,14 @@ def test_a_diverged_model_is_an_error(build: Build) -> None:
     own_vocabulary(translator).weight.fill_(float("nan"))
     with pytest.raises(CheckpointError, match=r"no numbers \(NaN\)"):
         translator.translate(LINES)
+
+
+def test_one_matrix_for_both_languages_needs_one_vocabulary(build: Build) -> None:
+    config, src, tgt = dataclasses.replace(MODEL, tie="all"), build().src_tokenizer, build().tgt_tokenizer
+    with pytest.raises(ConfigError, match=r"model\.tie=all needs one vocabulary .*: give tokenizer\.joint=true, or use model\.tie=target"):
+        build_model(config, src, tgt)
+    build_model(dataclasses.replace(config, tie="target"), src, tgt)
+    build_model(config, Tokenizer(tgt.model), tgt)
 
 
 def test_low_precision(build: Build) -> None:

@@ -4,14 +4,18 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
+from nmt.errors import ConfigError
 from nmt.model.attention import Memory, make_attention
-from nmt.model.dropout import Dropout
+from nmt.model.dropout import Dropout, embedding_dropout
 
 
 class Decoder(nn.Module):
     """A GRU that looks at the source through attention before each step (Bahdanau et al. 2015, appendices A.1.2 and A.2.2).
 
     Rows of the three gate matrices are in PyTorch's order: reset, update, new.
+
+    Raises:
+        ConfigError: for sizes that do not fit the attention, or one matrix for words and vocabulary (Press & Wolf 2017).
     """
 
     def __init__(self, vocab_size: int, pad_id: int, config: ModelConfig) -> None:
@@ -19,7 +23,9 @@ class Decoder(nn.Module):
         embedding, state, annotation = config.embedding_size, config.decoder_size, 2 * config.encoder_size
         self.pieces = 2 if config.readout == "maxout" else 1
         self.embedding = nn.Embedding(vocab_size, embedding, padding_idx=pad_id)
-        self.dropout = Dropout(config.dropout)
+        self.embedding_dropout = embedding_dropout(config, config.tgt_word_dropout)
+        self.state_dropout = Dropout(config.state_dropout)
+        self.readout_dropout = Dropout(config.dropout if config.readout_dropout is None else config.readout_dropout)
         self.attention = make_attention(config)
         self.gates_embedding = nn.Linear(embedding, 3 * state)
         self.gates_context = nn.Linear(annotation, 3 * state, bias=False)
@@ -28,13 +34,20 @@ class Decoder(nn.Module):
         self.readout_embedding = nn.Linear(embedding, self.pieces * config.readout_size, bias=False)
         self.readout_context = nn.Linear(annotation, self.pieces * config.readout_size, bias=False)
         self.vocabulary = nn.Linear(config.readout_size, vocab_size)
+        if config.tie != "none":
+            if config.readout_size != embedding:
+                raise ConfigError(
+                    f"model.tie={config.tie} needs model.readout_size = model.embedding_size = {embedding}, not {config.readout_size}: "
+                    f"set model.readout_size={embedding}, or use model.tie=none"
+                )
+            self.vocabulary.weight = self.embedding.weight
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """E y: tokens (…) int64 to vectors (…, E), with dropout in training."""
-        embedded: Tensor = self.dropout(self.embedding(tokens))
+        """E y: tokens (T, …) int64, position by position, to vectors (T, …, E), with dropout in training."""
+        embedded: Tensor = self.embedding_dropout(self.embedding(tokens))
         return embedded
 
-    def step(self, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+    def step(self, embedded: Tensor, state: Tensor, memory: Memory, kept: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """From s_{i−1} and y_{i−1} to s_i, for K hypotheses of each sentence.
 
         Attention looks from the previous state: c_i is a part of what makes s_i.
@@ -43,16 +56,18 @@ class Decoder(nn.Module):
             embedded: (B, K, E), E y_{i−1}.
             state: (B, K, D), s_{i−1}.
             memory: of the B sentences.
+            kept: (B, 1, D), what dropout multiplies s_{i−1} with where it goes into a product, the same in every step; None is 1.
 
         Returns:
             s_i (B, K, D), c_i (B, K, 2H) and α_i (B, K, S).
         """
         # e_ij = a(s_{i−1}, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j
-        context, weights = self.attention(state, memory)
+        seen = state if kept is None else state * kept
+        context, weights = self.attention(seen, memory)
 
         # r = σ(W_r y + C_r c + U_r s_{i−1}),  z = σ(W_z y + C_z c + U_z s_{i−1}),  n = tanh(W y + C c + r ∘ U s_{i−1})
         inputs = (self.gates_embedding(embedded) + self.gates_context(context)).to(state.dtype)
-        recurrent = self.gates_state(state).to(state.dtype)
+        recurrent = self.gates_state(seen).to(state.dtype)
         size = state.shape[-1]
         reset, update = torch.sigmoid(inputs[..., : 2 * size] + recurrent[..., : 2 * size]).chunk(2, -1)
         new = torch.tanh(inputs[..., 2 * size :] + reset * recurrent[..., 2 * size :])
@@ -68,5 +83,5 @@ class Decoder(nn.Module):
         """
         readout = self.readout_state(state) + self.readout_embedding(embedded) + self.readout_context(context)
         readout = torch.maximum(*readout.chunk(2, -1)) if self.pieces == 2 else torch.tanh(readout)
-        dropped: Tensor = self.dropout(readout)
+        dropped: Tensor = self.readout_dropout(readout)
         return dropped

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.model.dropout import Dropout
+from nmt.model.dropout import Dropout, embedding_dropout
 from nmt.model.unroll import bidirectional
 
 BothWays = tuple[Tensor, Tensor, Tensor, Tensor]  # (2, E, 3H), (2, 1, 3H) of the inputs; (2, 3H, H), (2, 3H) of the states
@@ -16,7 +16,9 @@ class Encoder(nn.Module):
     def __init__(self, vocab_size: int, pad_id: int, config: ModelConfig) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, config.embedding_size, padding_idx=pad_id)
-        self.dropout = Dropout(config.dropout)
+        self.embedding_dropout = embedding_dropout(config, config.src_word_dropout)
+        self.state_dropout = Dropout(config.state_dropout)
+        self.annotation_dropout = Dropout(config.annotation_dropout)
         self.rightward = nn.GRU(config.embedding_size, config.encoder_size)
         self.leftward = nn.GRU(config.embedding_size, config.encoder_size)
         self.mean = config.initial_state == "mean"
@@ -31,17 +33,18 @@ class Encoder(nn.Module):
             weights: what `both_ways` returned since the last change of a parameter; None forms it anew.
 
         Returns:
-            annotations (B, S, 2H), zero at padding; mask (B, S) bool, True at real tokens; s_0 (B, D), in at least float32.
+            annotations (B, S, 2H), zero at padding, with dropout in training; mask (B, S) bool, True at real tokens; s_0 (B, D), in at
+            least float32.
         """
         positions = torch.arange(src.shape[1], device=src.device).expand_as(src)
         mask = positions < src_lengths.unsqueeze(1)
         # Turns each sentence around and leaves its padding behind it; applied twice, it gives the sentence back.
         reversal = torch.where(mask, src_lengths.unsqueeze(1) - 1 - positions, positions)
-        embedded = self.dropout(self.embedding(src.t()))
+        embedded = self.embedding_dropout(self.embedding(src.t()))
         rightward, leftward = self._states(embedded, _reorder(embedded, reversal.t()), weights)
         leftward = _reorder(leftward, reversal.t())
         annotations = torch.cat((rightward, leftward), -1).transpose(0, 1) * mask.unsqueeze(2)
-        return annotations, mask, self._initial_state(annotations, src_lengths)
+        return self.annotation_dropout(annotations), mask, self._initial_state(annotations, src_lengths)
 
     def both_ways(self, dtype: torch.dtype | None = None) -> BothWays:
         """The weights of the two directions stacked, as `bidirectional` wants them; None leaves their dtype."""
@@ -52,12 +55,13 @@ class Encoder(nn.Module):
 
     def _states(self, embedded: Tensor, reversed_embedded: Tensor, weights: BothWays | None = None) -> tuple[Tensor, Tensor]:
         """→h and, in reading order, ←h: both (S, B, H)."""
-        if embedded.is_cuda:
+        kept = self.state_dropout.mask(embedded.new_empty(2, embedded.shape[1], self.rightward.hidden_size))
+        if embedded.is_cuda and kept is None:
             return self.rightward(embedded)[0], self.leftward(reversed_embedded)[0]
         input_weight, input_bias, state_weight, state_bias = weights or self.both_ways()
         inputs = torch.stack((embedded, reversed_embedded)).flatten(1, 2)
         gates = torch.baddbmm(input_bias, inputs, input_weight).view(2, *embedded.shape[:2], -1)
-        states = bidirectional(gates, state_weight.to(gates.dtype), state_bias.to(gates.dtype))
+        states = bidirectional(gates, state_weight.to(gates.dtype), state_bias.to(gates.dtype), kept)
         return states[:, 0], states[:, 1]
 
     def _initial_state(self, annotations: Tensor, src_lengths: Tensor) -> Tensor:

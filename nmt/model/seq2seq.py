@@ -37,7 +37,7 @@ class Seq2Seq(nn.Module):
     """Recurrent translation with attention.
 
     Raises:
-        ConfigError: for sizes that do not fit the attention.
+        ConfigError: for sizes that do not fit each other.
     """
 
     def __init__(self, config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int, src_pad_id: int, tgt_pad_id: int) -> None:
@@ -45,6 +45,8 @@ class Seq2Seq(nn.Module):
         self.tgt_pad_id = tgt_pad_id
         self.encoder = Encoder(src_vocab_size, src_pad_id, config)
         self.decoder = Decoder(tgt_vocab_size, tgt_pad_id, config)
+        if config.tie == "all":
+            self.encoder.embedding.weight = self.decoder.embedding.weight
         initialize(self, config)
 
     def encode(self, src: Tensor, src_lengths: Tensor, weights: BothWays | None = None) -> tuple[Memory, Tensor]:

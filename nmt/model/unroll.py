@@ -32,22 +32,29 @@ def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) ->
     Returns:
         states s_1 … s_T (B, T, D) and contexts c_1 … c_T (B, T, 2H).
     """
+    kept = decoder.state_dropout.mask(state)
     if isinstance(decoder.attention, Additive):
-        return unroll_additive(decoder, decoder.attention, embedded, state, memory)
-    return unroll_steps(decoder, embedded, state, memory)
+        return unroll_additive(decoder, decoder.attention, embedded, state, memory, kept)
+    return unroll_steps(decoder, embedded, state, memory, kept)
 
 
-def unroll_steps(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-    """`unroll` by the decoder's own step: for every attention, and what the fast loop is checked against."""
+def unroll_steps(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory, kept: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """`unroll` by the decoder's own step: for every attention, and what the fast loop is checked against.
+
+    `kept` (B, D) is what dropout multiplies a state with where it goes into a product; None is 1. The same in the other loops.
+    """
     state, states, contexts = state.unsqueeze(1), [], []
+    kept = None if kept is None else kept.unsqueeze(1)
     for y in embedded.unsqueeze(2).unbind(1):
-        state, context, _ = decoder.step(y, state, memory)
+        state, context, _ = decoder.step(y, state, memory, kept)
         states.append(state)
         contexts.append(context)
     return torch.cat(states, 1), torch.cat(contexts, 1)
 
 
-def unroll_additive(decoder: Decoder, attention: Additive, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+def unroll_additive(
+    decoder: Decoder, attention: Additive, embedded: Tensor, state: Tensor, memory: Memory, kept: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """`unroll` for additive attention by the fast loop.
 
     C c_i = Σ_j α_ij C h_j: projecting the annotations beforehand leaves a weighted sum in the loop instead of a matrix product.
@@ -61,25 +68,26 @@ def unroll_additive(decoder: Decoder, attention: Additive, embedded: Tensor, sta
     wide = state.dtype
     with torch.autocast(state.device.type, enabled=False):
         states, weights = AttentionGru.apply(  # type: ignore[no-untyped-call]
-            gates.to(wide), state, values.to(wide), memory.keys, ~memory.mask, recurrent, bias, 2 * attention.energy
+            gates.to(wide), state, values.to(wide), memory.keys, ~memory.mask, recurrent, bias, 2 * attention.energy, kept
         )
     contexts = torch.bmm(weights.transpose(0, 1).to(memory.annotations.dtype), memory.annotations)
     return states.transpose(0, 1), contexts
 
 
-def bidirectional(gates: Tensor, recurrent: Tensor, bias: Tensor) -> Tensor:
+def bidirectional(gates: Tensor, recurrent: Tensor, bias: Tensor, kept: Tensor | None = None) -> Tensor:
     """Two independent GRUs over the same number of steps, from zero states: the directions of an encoder.
 
     Args:
         gates: (2, S, B, 3H), the inputs' half of the gates with bias, in the order new, reset, update.
         recurrent: (2, 3H, H), in PyTorch's order reset, update, new; so bias (2, 3H). Their dtype is that of the products.
+        kept: (2, B, H), what dropout multiplies a state with where it goes into a product; None is 1.
 
     Returns:
         states (S, 2, B, H), in at least float32.
     """
     with torch.autocast(gates.device.type, enabled=False):
         wide = gates.to(torch.promote_types(gates.dtype, torch.float32))
-        states: Tensor = BidirectionalGru.apply(wide, recurrent, bias)  # type: ignore[no-untyped-call]
+        states: Tensor = BidirectionalGru.apply(wide, recurrent, bias, kept)  # type: ignore[no-untyped-call]
     return states
 
 
@@ -97,8 +105,11 @@ class AttentionGru(torch.autograd.Function):
         recurrent: Tensor,
         bias: Tensor,
         energy: Tensor,
+        kept: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Shapes: gates (T, B, 3D), state (B, D), values (B, S, 3D), keys (B, S, A), padding (B, S), recurrent (3D + A, D), energy (A,).
+
+        kept (B, D) is as in `unroll_steps`.
 
         Returns:
             states (T, B, D) and weights (T, B, S).
@@ -112,7 +123,7 @@ class AttentionGru(torch.autograd.Function):
         sigmoids = torch.empty_like(keys)
         product = Product(recurrent, bias)
         for t in range(steps):
-            h, new, r_z = hidden[t].copy_(product(states[t])), active[t, :, :size], active[t, :, size:]
+            h, new, r_z = hidden[t].copy_(product(_dropped(states[t], kept))), active[t, :, :size], active[t, :, size:]
             torch.add(keys, h[:, None, 3 * size :], out=sigmoids).sigmoid_()
             energies = torch.mv(sigmoids.view(-1, sigmoids.shape[2]), energy).view(batch, length)
             alpha = torch.softmax(energies.masked_fill_(padding, MASKED), -1, out=weights[t])
@@ -120,7 +131,7 @@ class AttentionGru(torch.autograd.Function):
             r_z.add_(h[:, : 2 * size]).sigmoid_()
             tanh_(new.addcmul_(r_z[:, :size], h[:, 2 * size : 3 * size]))
             torch.lerp(new, states[t], r_z[:, size:], out=states[t + 1])
-        ctx.save_for_backward(states, weights, hidden, active, values, keys, recurrent, energy)
+        ctx.save_for_backward(states, weights, hidden, active, values, keys, recurrent, energy, kept)
         return states[1:], weights
 
     @staticmethod
@@ -129,8 +140,8 @@ class AttentionGru(torch.autograd.Function):
             return _attention_gru_backward(ctx.saved_tensors, *grads)
 
 
-def _attention_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor, d_weights: Tensor) -> tuple[Tensor | None, ...]:
-    states, weights, hidden, active, values, keys, recurrent, energy = saved
+def _attention_gru_backward(saved: tuple[Any, ...], d_states: Tensor, d_weights: Tensor) -> tuple[Tensor | None, ...]:
+    states, weights, hidden, active, values, keys, recurrent, energy, kept = saved
     (steps, batch, size), attention = d_states.shape, keys.shape[2]
     d_all = states.new_empty(steps, batch, 4 * size + attention)
     d_state = torch.zeros_like(states[0])
@@ -148,44 +159,45 @@ def _attention_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor, d_weigh
         d_keys.addcmul_(slopes, d_energies.unsqueeze(2))
         torch.mul(torch.bmm(d_energies.unsqueeze(1), slopes).squeeze(1), energy, out=d_query)
         d_state.mul_(active[t, :, 2 * size :])
-        _accumulate(d_state, d_t[:, size:], recurrent)
+        _accumulate(d_state, d_t[:, size:], recurrent, kept)
     d_inputs, d_recurrent = d_all[..., : 3 * size], d_all[..., size:].flatten(0, 1).to(recurrent.dtype)
     d_values = torch.bmm(weights.permute(1, 2, 0), d_inputs.transpose(0, 1))
-    d_matrix = d_recurrent.t() @ states[:-1].flatten(0, 1).to(recurrent.dtype)
-    return d_inputs, d_state, d_values, d_keys.mul_(energy), None, d_matrix, d_recurrent.sum(0), d_energy
+    d_matrix = d_recurrent.t() @ _dropped(states[:-1], kept).flatten(0, 1).to(recurrent.dtype)
+    return d_inputs, d_state, d_values, d_keys.mul_(energy), None, d_matrix, d_recurrent.sum(0), d_energy, None
 
 
 class BidirectionalGru(torch.autograd.Function):
     """s_t = GRU(s_{t−1}, gates_t) for two directions at once, s_0 = 0: one batched matrix product a step."""
 
     @staticmethod
-    def forward(ctx: Any, gates: Tensor, recurrent: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, gates: Tensor, recurrent: Tensor, bias: Tensor, kept: Tensor | None) -> Tensor:
         """Shapes as in `bidirectional`."""
         _, steps, batch, size = *gates.shape[:3], recurrent.shape[2]
         states = gates.new_zeros(steps + 1, 2, batch, size)
-        kept = steps if any(ctx.needs_input_grad) else 1  # without a backward pass, one step's buffers serve all
-        hidden, active = gates.new_empty(2, kept, 2, batch, 3 * size)
+        buffers = steps if any(ctx.needs_input_grad) else 1  # without a backward pass, one step's serve all
+        hidden, active = gates.new_empty(2, buffers, 2, batch, 3 * size)
         transposed, biases = recurrent.transpose(1, 2), bias.unsqueeze(1)
         for t in range(steps):
-            h, new, r_z = hidden[t % kept], active[t % kept, ..., :size], active[t % kept, ..., size:]
+            h, new, r_z = hidden[t % buffers], active[t % buffers, ..., :size], active[t % buffers, ..., size:]
+            previous = _dropped(states[t], kept)
             if transposed.dtype == h.dtype:
-                torch.baddbmm(biases, states[t], transposed, out=h)
+                torch.baddbmm(biases, previous, transposed, out=h)
             else:
-                h.copy_(torch.baddbmm(biases, states[t].to(transposed.dtype), transposed))
+                h.copy_(torch.baddbmm(biases, previous.to(transposed.dtype), transposed))
             torch.add(gates[:, t, :, size:], h[..., : 2 * size], out=r_z).sigmoid_()
             tanh_(torch.addcmul(gates[:, t, :, :size], r_z[..., :size], h[..., 2 * size :], out=new))
             torch.lerp(new, states[t], r_z[..., size:], out=states[t + 1])
-        ctx.save_for_backward(states, hidden, active, recurrent)
+        ctx.save_for_backward(states, hidden, active, recurrent, kept)
         return states[1:]
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         with torch.autocast(grads[0].device.type, enabled=False):
             return _bidirectional_gru_backward(ctx.saved_tensors, *grads)
 
 
-def _bidirectional_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor) -> tuple[Tensor, ...]:
-    states, hidden, active, recurrent = saved
+def _bidirectional_gru_backward(saved: tuple[Any, ...], d_states: Tensor) -> tuple[Tensor | None, ...]:
+    states, hidden, active, recurrent, kept = saved
     steps, _, batch, size = d_states.shape
     d_all = states.new_empty(2, steps, batch, 4 * size)
     d_state = torch.zeros_like(states[0])
@@ -193,10 +205,11 @@ def _bidirectional_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor) -> 
         d_state.add_(d_states[t])
         _gates_backward(d_state, active[t], states[t], hidden[t, ..., 2 * size :], d_all[:, t])
         d_state.mul_(active[t, ..., 2 * size :])
-        _accumulate(d_state, d_all[:, t, :, size:], recurrent)
+        _accumulate(d_state, d_all[:, t, :, size:], recurrent, kept)
     d_recurrent = d_all[..., size:].flatten(1, 2).to(recurrent.dtype)
-    d_matrix = torch.bmm(d_recurrent.transpose(1, 2), states[:-1].transpose(0, 1).flatten(1, 2).to(recurrent.dtype))
-    return d_all[..., : 3 * size], d_matrix, d_recurrent.sum(1)
+    previous = _dropped(states[:-1], kept).transpose(0, 1).flatten(1, 2)
+    d_matrix = torch.bmm(d_recurrent.transpose(1, 2), previous.to(recurrent.dtype))
+    return d_all[..., : 3 * size], d_matrix, d_recurrent.sum(1), None
 
 
 def _gates_backward(d_state: Tensor, active: Tensor, previous: Tensor, hidden_new: Tensor, out: Tensor) -> None:
@@ -210,9 +223,15 @@ def _gates_backward(d_state: Tensor, active: Tensor, previous: Tensor, hidden_ne
     torch.mul(d_new, reset, out=d_hidden)
 
 
-def _accumulate(out: Tensor, x: Tensor, weight: Tensor) -> None:
-    """out += x @ weight, computed in the weight's dtype."""
-    if weight.dtype != out.dtype:
+def _dropped(states: Tensor, kept: Tensor | None) -> Tensor:
+    return states if kept is None else states * kept
+
+
+def _accumulate(out: Tensor, x: Tensor, weight: Tensor, kept: Tensor | None) -> None:
+    """out += (x @ weight) ∘ kept, the product computed in the weight's dtype."""
+    if kept is not None:
+        out.addcmul_(torch.matmul(x.to(weight.dtype), weight).to(out.dtype), kept)
+    elif weight.dtype != out.dtype:
         out.add_(torch.matmul(x.to(weight.dtype), weight))
     elif weight.dim() == 2:
         out.addmm_(x, weight)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nmt.config import ModelConfig
 from nmt.model.seq2seq import Seq2Seq
+from nmt.schema import complete
 
 VOCAB, PAD = 11, 0
 
@@ -30,7 +31,9 @@ def small_config(**changes: Any) -> ModelConfig:
     }
     if changes.get("attention") == "dot":
         settings["decoder_size"] = 10
-    return ModelConfig(**settings | changes)
+    if changes.get("tie", "none") != "none":
+        settings["readout_size"] = 6
+    return ModelConfig(**complete(ModelConfig, settings | changes))
 
 
 @pytest.fixture
@@ -44,7 +47,8 @@ def network() -> Callable[..., Seq2Seq]:
 
     def build(**changes: Any) -> Seq2Seq:
         torch.manual_seed(1)
-        model = Seq2Seq(small_config(**changes), VOCAB, VOCAB + 2, PAD, PAD).double()
+        src_vocab = VOCAB + 2 if changes.get("tie") == "all" else VOCAB
+        model = Seq2Seq(small_config(**changes), src_vocab, VOCAB + 2, PAD, PAD).double()
         for name, parameter in model.named_parameters():
             if "bias" in name:
                 torch.nn.init.uniform_(parameter, -0.5, 0.5)

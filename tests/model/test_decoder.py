@@ -84,3 +84,39 @@ def test_dropout_only_in_training(config: Callable[..., ModelConfig]) -> None:
     decoder.eval()
     assert torch.equal(decoder.embed(tokens), decoder.embedding.weight[:8])
     assert torch.equal(decoder.readout(state, embedded, context), decoder.readout(state, embedded, context))
+
+
+def test_a_state_is_dropped_where_it_goes_into_products(config: Callable[..., ModelConfig]) -> None:
+    """W (s ∘ m) = (W diag m) s: the same as other weights; what is carried over to the next state is whole."""
+    decoder = make(config())
+    embedded, state, memory = inputs(decoder, config())
+    kept = torch.tensor([0, 2, 2, 0, 2, 0, 2], dtype=torch.double)
+    got = decoder.step(embedded, state, memory, kept.expand(B, 1, -1))
+    for linear in (decoder.gates_state, decoder.attention.query):
+        assert isinstance(linear, nn.Linear)
+        linear.weight.data *= kept
+    for one, want in zip(got, decoder.step(embedded, state, memory), strict=True):
+        torch.testing.assert_close(one, want)
+
+
+@pytest.mark.parametrize(("part", "other"), [("embedding", "readout"), ("readout", "embedding")])
+def test_dropout_of_a_part_goes_before_that_of_all(config: Callable[..., ModelConfig], part: str, other: str) -> None:
+    zeros = {}
+    for name, settings in (("own", {f"{part}_dropout": 0.9, f"{other}_dropout": 0.0}), ("all", {})):
+        sizes = config(dropout=0.5, embedding_size=200, readout_size=200, **settings)
+        decoder = make(sizes)
+        embedded, state, memory = inputs(decoder, sizes)
+        readout = decoder.readout(state, embedded, decoder.step(embedded, state, memory)[1])
+        shares = {"embedding": decoder.embed(torch.arange(12) + 1), "readout": readout}
+        zeros[name] = {key: (x == 0).double().mean().item() for key, x in shares.items()}
+    assert zeros["own"] == pytest.approx({part: 0.9, other: 0.0}, abs=0.05)
+    assert zeros["all"] == pytest.approx({part: 0.5, other: 0.5}, abs=0.05)
+
+
+def test_words_that_the_decoder_reads_are_dropped_whole(config: Callable[..., ModelConfig]) -> None:
+    decoder = make(config(tgt_word_dropout=0.5))
+    tokens = torch.arange(12) + 1
+    seen = decoder.embed(tokens)
+    kept = seen.any(-1)
+    torch.testing.assert_close(seen, 2 * decoder.embedding(tokens) * kept.unsqueeze(-1))
+    assert 0 < kept.sum() < 12

@@ -43,3 +43,27 @@ def test_identity_in_evaluation_and_at_zero() -> None:
     x = torch.randn(4, 4)
     assert Dropout(0.9).eval()(x) is x
     assert Dropout(0.0)(x) is x
+
+
+def test_elements_may_share_their_fate_along_a_dimension() -> None:
+    torch.manual_seed(0)
+    x = torch.rand(5, 40, 30) + 1
+    same = Dropout(0.25, shared=0)(x) / x
+    torch.testing.assert_close(same, same[:1].expand_as(same))
+    assert not torch.equal(same[:, 0], same[:, 1])
+    words = Dropout(0.25, shared=-1)(x) / x
+    torch.testing.assert_close(words, words[..., :1].expand_as(words))
+    for kept in (same[0], words[..., 0]):
+        assert (kept == 0).float().mean().item() == pytest.approx(0.25, abs=0.1)
+        assert kept[kept > 0].tolist() == pytest.approx([4 / 3] * int((kept > 0).sum()), rel=1e-3)
+
+
+def test_a_mask_is_what_forward_multiplies_with() -> None:
+    dropout, x = Dropout(0.5), torch.randn(7, 3)
+    torch.manual_seed(5)
+    dropped = dropout(x)
+    torch.manual_seed(5)
+    mask = dropout.mask(x)
+    assert mask is not None and torch.equal(dropped, x * mask)
+    assert dropout.eval().mask(x) is None
+    assert Dropout(0.0).mask(x) is None

@@ -87,3 +87,56 @@ def test_dropout_only_in_training(config: Callable[..., ModelConfig], batch: Bat
     assert not torch.equal(encoder(src, src_lengths)[0], encoder(src, src_lengths)[0])
     encoder.eval()
     assert torch.equal(encoder(src, src_lengths)[0], encoder(src, src_lengths)[0])
+
+
+def test_states_are_dropped_where_they_go_into_the_product(
+    config: Callable[..., ModelConfig], batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one mask for all steps of a sentence, and another for each sentence and direction."""
+    encoder, (src, src_lengths, _, _) = make(config(state_dropout=0.5)), batch
+    kept = torch.rand(2, 3, 5, dtype=torch.double)
+    monkeypatch.setattr(encoder.state_dropout, "mask", lambda x: kept if x.shape == kept.shape else None)
+    annotations, _, _ = encoder(src, src_lengths)
+    for b, length in enumerate(src_lengths.tolist()):
+        embedded = encoder.embedding(src[b, :length])
+        for direction, gru in enumerate((encoder.rightward, encoder.leftward)):
+            state, order = torch.zeros(5, dtype=torch.double), range(length) if direction == 0 else reversed(range(length))
+            for t in order:
+                inputs = gru.weight_ih_l0 @ embedded[t] + gru.bias_ih_l0
+                recurrent = gru.weight_hh_l0 @ (state * kept[direction, b]) + gru.bias_hh_l0
+                reset, update = torch.sigmoid(inputs[:10] + recurrent[:10]).chunk(2)
+                new = torch.tanh(inputs[10:] + reset * recurrent[10:])
+                state = (1 - update) * new + update * state
+                torch.testing.assert_close(annotations[b, t].chunk(2)[direction], state)
+
+
+def test_annotations_are_dropped_for_the_attention_alone(config: Callable[..., ModelConfig], batch: Batch) -> None:
+    src, src_lengths, _, _ = batch
+    dropped, mask, state = make(config(annotation_dropout=0.5))(src, src_lengths)
+    annotations, _, whole = make(config())(src, src_lengths)
+    torch.testing.assert_close(state, whole)
+    kept = dropped != 0
+    torch.testing.assert_close(dropped, 2 * annotations * kept)
+    assert 0.2 < kept[mask].double().mean().item() < 0.8
+    assert torch.equal(mask, src != 0)
+
+
+def test_words_are_dropped_whole_and_keep_their_places(config: Callable[..., ModelConfig], batch: Batch) -> None:
+    encoder, (src, src_lengths, _, _) = make(config(src_word_dropout=0.5)), batch
+    embedded = encoder.embedding(src)
+    seen = encoder.embedding_dropout(embedded)
+    kept = seen.any(-1)
+    torch.testing.assert_close(seen, 2 * embedded * kept.unsqueeze(-1))
+    assert 0 < kept[src != 0].sum() < (src != 0).sum()
+    annotations, mask, _ = encoder(src, src_lengths)
+    assert torch.equal(mask, src != 0)
+    assert annotations[mask].all()
+
+
+def test_variational_dropout_takes_the_same_elements_from_all_words_of_a_sentence(config: Callable[..., ModelConfig], batch: Batch) -> None:
+    encoder, (src, _, _, _) = make(config(dropout=0.5, variational=True)), batch
+    embedded = encoder.embedding(src.t())
+    ratio = encoder.embedding_dropout(embedded)[:3, :2] / embedded[:3, :2]
+    torch.testing.assert_close(ratio, ratio[:1].expand_as(ratio))
+    assert not torch.equal(ratio[0, 0], ratio[0, 1])
+    assert set(ratio.unique().tolist()) == {0.0, 2.0}

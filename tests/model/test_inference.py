@@ -12,7 +12,16 @@ from nmt.model.seq2seq import DecoderState, Seq2Seq
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 Network = Callable[..., Seq2Seq]
-OPTIONS: list[dict[str, Any]] = [{}, {"readout": "tanh"}, {"attention": "dot"}, {"attention": "general"}, {"attention": "none"}]
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"readout": "tanh"},
+    {"attention": "dot"},
+    {"attention": "general"},
+    {"attention": "none"},
+    {"tie": "target"},
+    {"tie": "all"},
+    {"state_dropout": 0.5, "annotation_dropout": 0.5, "tgt_word_dropout": 0.5, "src_word_dropout": 0.5, "variational": True},
+]
 
 
 def walk(start: Any, step: Any, batch: Batch, steps: int = 4) -> list[Tensor]:

@@ -1,9 +1,10 @@
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt.config import ModelConfig
@@ -20,23 +21,35 @@ OPTIONS: list[dict[str, Any]] = [
     {"attention": "dot"},
     {"attention": "general"},
     {"attention": "none"},
+    {"tie": "target"},
+    {"tie": "all"},
 ]
+DROPOUT = {
+    "embedding_dropout": 0.2,
+    "annotation_dropout": 0.3,
+    "state_dropout": 0.4,
+    "variational": True,
+    "src_word_dropout": 0.2,
+    "tgt_word_dropout": 0.3,
+}
 
 
 def plain_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
     """The loss from the decoder's single steps and PyTorch's cross entropy over all positions."""
+    torch.manual_seed(4)
     src, src_lengths, tgt_in, tgt_out = batch
     memory, state = model.encode(src, src_lengths)
-    embedded = model.decoder.embed(tgt_in)
-    states, contexts = unroll_steps(model.decoder, embedded, state, memory)
+    embedded = model.decoder.embed(tgt_in.t()).transpose(0, 1)
+    states, contexts = unroll_steps(model.decoder, embedded, state, memory, model.decoder.state_dropout.mask(state))
     logits = model.decoder.vocabulary(model.decoder.readout(states, embedded, contexts))
     targets = tgt_out.masked_fill(tgt_out == model.tgt_pad_id, -100)
     return functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing, reduction="sum")
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", [*OPTIONS, DROPOUT, DROPOUT | {"attention": "general"}])
 def test_loss_and_all_gradients_equal_the_plain_computation(network: Network, batch: Batch, options: dict[str, Any]) -> None:
     model = network(**options)
+    torch.manual_seed(4)
     smoothed, nll = model.loss(*batch, label_smoothing=0.1)
     torch.testing.assert_close(smoothed, plain_loss(model, batch, 0.1))
     torch.testing.assert_close(nll, plain_loss(model, batch, 0.0).detach())
@@ -107,8 +120,9 @@ def test_keys_are_made_once_and_shared_by_the_beams(network: Network, batch: Bat
     assert state.memory.keys.shape[0] == 3
 
 
-def test_dropout_is_off_in_evaluation(network: Network, batch: Batch) -> None:
-    model = network(dropout=0.5)
+@pytest.mark.parametrize("name", ["dropout", "readout_dropout", *(name for name in DROPOUT if name != "variational")])
+def test_dropout_is_off_in_evaluation(network: Network, batch: Batch, name: str) -> None:
+    model = network(**{name: 0.5})
     assert model.loss(*batch, 0.0)[1] != model.loss(*batch, 0.0)[1]
     model.eval()
     assert model.loss(*batch, 0.0)[1] == model.loss(*batch, 0.0)[1]
@@ -138,6 +152,37 @@ def test_learns_one_batch_by_heart(config: Callable[..., ModelConfig], batch: Ba
         loss.backward()
         optimizer.step()
     assert nll.item() < 0.2
+
+
+def tied(model: Seq2Seq, tie: str) -> list[nn.Parameter]:
+    """The matrices that are one."""
+    words = [model.decoder.embedding.weight, model.decoder.vocabulary.weight]
+    return [*words, model.encoder.embedding.weight] if tie == "all" else words
+
+
+@pytest.mark.parametrize("tie", ["target", "all"])
+def test_a_tied_matrix_has_the_gradients_of_all_its_places(network: Network, batch: Batch, tie: str) -> None:
+    """A copy of the model with a matrix for each place gives their gradients; at padding only the vocabulary has one."""
+    model = network(tie=tie)
+    free = copy.deepcopy(model)
+    free.decoder.vocabulary.weight = nn.Parameter(free.decoder.embedding.weight.detach().clone())
+    free.encoder.embedding.weight = nn.Parameter(free.encoder.embedding.weight.detach().clone())
+    grad = torch.autograd.grad(model.loss(*batch, 0.1)[0], tied(model, tie)[:1])[0]
+    grads = torch.autograd.grad(free.loss(*batch, 0.1)[0], tied(free, tie))
+    torch.testing.assert_close(grad, torch.stack(grads).sum(0), atol=1e-12, rtol=0)
+    assert not any(one[0].any() for one in (grads[0], *grads[2:]))
+    assert torch.equal(grad[0], grads[1][0])
+
+
+@pytest.mark.parametrize("tie", ["target", "all"])
+def test_a_tied_matrix_is_one_parameter(config: Callable[..., ModelConfig], tie: str) -> None:
+    torch.manual_seed(12)
+    model = Seq2Seq(config(tie=tie, embedding_size=60, readout_size=60, init_scale=0.25), 500, 500, 3, 3)
+    matrix = model.decoder.vocabulary.weight
+    assert all(weight is matrix for weight in tied(model, tie))
+    assert sum(parameter is matrix for parameter in model.parameters()) == 1
+    assert (model.encoder.embedding.weight is matrix) == (tie == "all")
+    assert not matrix[3].any() and 0.24 < matrix.abs().max().item() <= 0.25
 
 
 def test_initialization_of_the_paper(config: Callable[..., ModelConfig]) -> None:
@@ -188,3 +233,5 @@ def test_parameters_have_the_configured_sizes(config: Callable[..., ModelConfig]
 def test_sizes_that_do_not_fit_are_refused(config: Callable[..., ModelConfig]) -> None:
     with pytest.raises(ConfigError, match="decoder_size"):
         Seq2Seq(config(attention="dot", decoder_size=9), 11, 13, 0, 0)
+    with pytest.raises(ConfigError, match=r"model\.tie=target needs model\.readout_size = .* = 6, not 4: set model\.readout_size=6, or"):
+        Seq2Seq(config(tie="target", readout_size=4), 11, 13, 0, 0)

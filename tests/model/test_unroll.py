@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from nmt.model import unroll
+from nmt.model.attention import Memory
+from nmt.model.decoder import Decoder
 from nmt.model.seq2seq import Seq2Seq
 
 Network = Callable[..., Seq2Seq]
@@ -25,6 +27,7 @@ def run(loop: Callable[..., tuple[Tensor, Tensor]], model: Seq2Seq, inputs: list
     """Outputs of a loop, and the gradients that random ones of them give to its inputs and every parameter it uses."""
     embedded, state, annotations, mask = inputs
     decoder = model.decoder
+    torch.manual_seed(9)
     outputs = loop(decoder, embedded, state, decoder.attention.memory(annotations, mask))
     torch.manual_seed(6)
     total = sum((x * torch.randn(x.shape, dtype=inputs[0].dtype)).sum() for x in outputs)
@@ -32,12 +35,17 @@ def run(loop: Callable[..., tuple[Tensor, Tensor]], model: Seq2Seq, inputs: list
     return outputs, list(torch.autograd.grad(total, [embedded, state, annotations, *used]))
 
 
+def steps_with_dropout(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    return unroll.unroll_steps(decoder, embedded, state, memory, decoder.state_dropout.mask(state))
+
+
+@pytest.mark.parametrize("state_dropout", [0.0, 0.4])
 @pytest.mark.parametrize(("batch", "length", "steps"), [(3, 5, 4), (4, 3, 6), (1, 1, 1), (1, 4, 1), (2, 1, 3)])
-def test_the_fast_loop_equals_the_readable_one(network: Network, batch: int, length: int, steps: int) -> None:
-    model = network()
+def test_the_fast_loop_equals_the_readable_one(network: Network, batch: int, length: int, steps: int, state_dropout: float) -> None:
+    model = network(state_dropout=state_dropout)
     inputs = make_inputs(model, batch, length, steps)
     fast, fast_grads = run(unroll.unroll, model, inputs)
-    slow, slow_grads = run(unroll.unroll_steps, model, inputs)
+    slow, slow_grads = run(steps_with_dropout, model, inputs)
     for got, want in zip((*fast, *fast_grads), (*slow, *slow_grads), strict=True):
         torch.testing.assert_close(got, want, atol=1e-9, rtol=0)
 
@@ -77,24 +85,30 @@ def new(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.double, requires_grad=True)
 
 
-def test_gradcheck_of_the_attention_gru() -> None:
+@pytest.mark.parametrize("dropout", [False, True])
+def test_gradcheck_of_the_attention_gru(dropout: bool) -> None:
     torch.manual_seed(7)
     batch, length, steps, size, attention = 2, 3, 3, 2, 4
     padding = torch.tensor([[False, False, False], [False, True, True]])
     leaves: list[Any] = [new(steps, batch, 3 * size), new(batch, size), new(batch, length, 3 * size), new(batch, length, attention)]
     weights = [new(3 * size + attention, size), new(3 * size + attention), new(attention)]
-    assert torch.autograd.gradcheck(unroll.AttentionGru.apply, (*leaves, padding, *weights))
+    kept = torch.tensor([[2.0, 0.0], [2.0, 2.0]], dtype=torch.double) if dropout else None
+    assert torch.autograd.gradcheck(unroll.AttentionGru.apply, (*leaves, padding, *weights, kept))
 
 
-def test_gradcheck_of_the_bidirectional_gru() -> None:
+@pytest.mark.parametrize("dropout", [False, True])
+def test_gradcheck_of_the_bidirectional_gru(dropout: bool) -> None:
     torch.manual_seed(8)
     steps, batch, size = 3, 2, 2
-    assert torch.autograd.gradcheck(unroll.bidirectional, (new(2, steps, batch, 3 * size), new(2, 3 * size, size), new(2, 3 * size)))
+    kept = torch.tensor([[2.0, 0.0], [2.0, 2.0]], dtype=torch.double).expand(2, 2, 2) if dropout else None
+    inputs = new(2, steps, batch, 3 * size), new(2, 3 * size, size), new(2, 3 * size), kept
+    assert torch.autograd.gradcheck(unroll.bidirectional, inputs)
 
 
+@pytest.mark.parametrize("state_dropout", [0.0, 0.4])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_follows_full_precision(network: Network, dtype: torch.dtype) -> None:
-    model = network().float()
+def test_half_precision_follows_full_precision(network: Network, dtype: torch.dtype, state_dropout: float) -> None:
+    model = network(state_dropout=state_dropout).float()
     inputs = make_inputs(model, 3, 5, 4, torch.float32)
     exact, exact_grads = run(unroll.unroll, model, inputs)
     with torch.autocast("cpu", dtype):
