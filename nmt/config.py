@@ -22,6 +22,7 @@ Metric = Literal["bleu", "chrf", "loss", "perplexity"]
 PATH = "path"  # marks settings that hold file names: the command line quotes what is given for them
 FilePath = Annotated[str, PATH]
 FilePaths = Annotated[list[Any], PATH]
+FileNames = Annotated[list[str], PATH]
 
 
 @dataclass(frozen=True)
@@ -200,9 +201,9 @@ class MachineConfig:
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """Everything that `nmt evaluate` reads. A setting of `decode` that is null is the checkpoint's own."""
+    """Everything that `nmt evaluate` reads. A setting of `decode` that is null is the (first) checkpoint's own."""
 
-    checkpoint: FilePath | None
+    checkpoint: FileNames | None
     data: DataConfig | None
     split: Literal["valid", "test"] | None
     src: FilePath | None
@@ -218,9 +219,9 @@ class EvaluateConfig:
 
 @dataclass(frozen=True)
 class TranslateConfig:
-    """Everything that `nmt translate` reads. A setting of `decode` that is null is the checkpoint's own."""
+    """Everything that `nmt translate` reads. A setting of `decode` that is null is the (first) checkpoint's own."""
 
-    checkpoint: FilePath
+    checkpoint: FileNames
     input: FilePath | None
     output: FilePath | None
     format: Literal["text", "jsonl"]
