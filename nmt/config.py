@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from nmt.schema import Range
+from nmt.schema import Absent, Range
 
 Count = Annotated[int, Range(1)]
 Threads = Annotated[int, Range(1, 1024)]
@@ -140,10 +140,14 @@ class TrainerConfig:
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """Beam search, or sampling where temperature is above 0; score = log probability / length ** length_penalty."""
+    """Beam search, or sampling where temperature is above 0; score = log probability / length ** length_penalty + coverage.
+
+    coverage = coverage_penalty × Σ_j log min(attention that source position j got, 1).
+    """
 
     beam_size: Annotated[int, Range(1, 1000)]
     length_penalty: Annotated[float, Range(0, 10)]
+    coverage_penalty: Annotated[float, Range(0, 10), Absent(0.0)]
     max_length_ratio: Annotated[float, Range(0, 1000, above=True)]
     max_length_extra: CountOrZero
     max_source_pieces: Count

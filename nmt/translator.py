@@ -16,11 +16,13 @@ from torch import Tensor
 
 from nmt.checkpoint import Checkpoint, load_checkpoints
 from nmt.config import DecodeConfig, ModelConfig
+from nmt.coverage import Coverage
 from nmt.data.batches import make_batch
 from nmt.data.segments import numbered_chunks, split_line
 from nmt.device import autocast, pick_device, pick_dtype
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.language import word_separator
+from nmt.model.attention import NoAttention
 from nmt.model.ensemble import Ensemble
 from nmt.model.inference import Inference
 from nmt.model.seq2seq import Seq2Seq
@@ -61,10 +63,12 @@ class Translator:
             device: where to compute; the models are moved there.
 
         Raises:
-            ConfigError: decode.top_k without a temperature.
+            ConfigError: decode.top_k without a temperature, or decode.coverage_penalty without attention.
         """
         if decode.top_k > 0 and decode.temperature == 0:
             raise ConfigError(f"decode.top_k={decode.top_k} is for sampling: give decode.temperature=1 too, or leave it out")
+        if decode.coverage_penalty > 0 and any(isinstance(model.decoder.attention, NoAttention) for model in models):
+            raise ConfigError(f"decode.coverage_penalty={decode.coverage_penalty:g} is for models with attention: leave it out")
         self.models = [model.to(device) for model in models]
         self.src_tokenizer = src_tokenizer
         self.tgt_tokenizer = tgt_tokenizer
@@ -195,6 +199,7 @@ class Translator:
             "eos_id": self.tgt_tokenizer.eos_id,
             "forbidden_ids": self.tgt_tokenizer.forbidden_ids,
             "length_penalty": decode.length_penalty,
+            "coverage": Coverage.start(decode.coverage_penalty, batch.src != self.src_tokenizer.pad_id),
         }
         with _evaluating(self.models), autocast(self.device, self.dtype):
             inference = self._ready()

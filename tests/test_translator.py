@@ -147,6 +147,22 @@ def test_a_line_is_what_the_search_finds_for_it(build: Build) -> None:
     assert torch.allclose(found.parts[0].weights, best.weights) and found.parts[0].src_pieces == tuple(src.pieces(ids))
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_coverage_is_counted_over_real_source_pieces(build: Build, temperature: float) -> None:
+    for one in build(coverage_penalty=0.7, temperature=temperature, batch_size=8).hypotheses(["dog", *LINES]):
+        (part,) = one.parts
+        looked = part.weights.sum(0).clamp(max=1).log().sum()
+        assert one.score == pytest.approx(one.log_prob / len(part.weights) + 0.7 * float(looked), abs=1e-4)
+
+
+def test_coverage_needs_attention(build: Build) -> None:
+    translator = build()
+    model = Seq2Seq(dataclasses.replace(MODEL, attention="none"), 9, 9, 0, 0)
+    decode = dataclasses.replace(DECODE, coverage_penalty=0.2)
+    with pytest.raises(ConfigError, match=r"decode.coverage_penalty=0.2 is for models with attention"):
+        Translator([model], translator.src_tokenizer, translator.tgt_tokenizer, decode, "de", torch.device("cpu"))
+
+
 def test_blank_lines_never_reach_the_model(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = build()
     monkeypatch.setattr(translator, "models", None)
