@@ -114,10 +114,14 @@ class SchedulerConfig:
 
 @dataclass(frozen=True)
 class BatchesConfig:
-    """How training pairs are grouped: a batch holds at most max_tokens positions, padding included, on its longer side."""
+    """How training pairs are grouped: a batch holds at most max_tokens positions, padding included, on its longer side.
+
+    With sampling above 0 they are cut into pieces anew each time; max_tokens then counts the pieces of the prepared corpus.
+    """
 
     max_tokens: Count
     accumulate: Count
+    sampling: Annotated[float, Range(0, 1), Absent(0.0)]
 
 
 @dataclass(frozen=True)
