@@ -5,7 +5,7 @@ import hashlib
 import io
 import pickle
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,26 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         return Checkpoint(config, source, target, content["model"], content["about"], content["training"])
     except (NmtError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be used by this version: {error}") from error
+
+
+def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
+    """Read the checkpoints of an ensemble, or one alone; see `load_checkpoint`.
+
+    Raises:
+        CheckpointError: no path, a checkpoint that cannot be used, or two whose languages or tokenizers differ.
+    """
+    if not paths:
+        raise CheckpointError("no checkpoint is named: give at least one")
+    checkpoints = [load_checkpoint(path) for path in paths]
+    for path, one in zip(paths, checkpoints, strict=True):
+        if _task(one) != _task(checkpoints[0]):
+            raise CheckpointError(f"{path} and {paths[0]} cannot translate together: their languages or their tokenizers differ")
+    return checkpoints
+
+
+def _task(checkpoint: Checkpoint) -> tuple[str | bytes, ...]:
+    data = checkpoint.config.data
+    return data.src_lang, data.tgt_lang, checkpoint.src_tokenizer.model, checkpoint.tgt_tokenizer.model
 
 
 def digest(content: Mapping[str, Any]) -> str:

@@ -165,7 +165,7 @@ def _call(verb: str, config: object) -> int:
 def path_settings(verb: str) -> dict[str, bool]:
     """The settings of a verb that hold file names; True where the setting is a list of them."""
     hints = settings(VERBS[verb][0])
-    return {name: _mentions(hint, list[Any]) for name, hint in hints.items() if _mentions(hint, PATH)}
+    return {name: any(_mentions(hint, kind) for kind in (list[Any], list[str])) for name, hint in hints.items() if _mentions(hint, PATH)}
 
 
 def _mentions(hint: Any, part: Any) -> bool:

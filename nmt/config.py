@@ -23,6 +23,7 @@ Metric = Literal["bleu", "chrf", "loss", "perplexity"]
 PATH = "path"  # marks settings that hold file names: the command line quotes what is given for them
 FilePath = Annotated[str, PATH]
 FilePaths = Annotated[list[Any], PATH]
+FileNames = Annotated[list[str], PATH]
 
 
 @dataclass(frozen=True)
@@ -122,10 +123,14 @@ class SchedulerConfig:
 
 @dataclass(frozen=True)
 class BatchesConfig:
-    """How training pairs are grouped: a batch holds at most max_tokens positions, padding included, on its longer side."""
+    """How training pairs are grouped: a batch holds at most max_tokens positions, padding included, on its longer side.
+
+    With sampling above 0 they are cut into pieces anew each time; max_tokens then counts the pieces of the prepared corpus.
+    """
 
     max_tokens: Count
     accumulate: Count
+    sampling: Annotated[float, Range(0, 1), Absent(0.0)]
 
 
 @dataclass(frozen=True)
@@ -148,10 +153,14 @@ class TrainerConfig:
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """Beam search, or sampling where temperature is above 0; score = log probability / length ** length_penalty."""
+    """Beam search, or sampling where temperature is above 0; score = log probability / length ** length_penalty + coverage.
+
+    coverage = coverage_penalty × Σ_j log min(attention that source position j got, 1).
+    """
 
     beam_size: Annotated[int, Range(1, 1000)]
     length_penalty: Annotated[float, Range(0, 10)]
+    coverage_penalty: Annotated[float, Range(0, 10), Absent(0.0)]
     max_length_ratio: Annotated[float, Range(0, 1000, above=True)]
     max_length_extra: CountOrZero
     max_source_pieces: Count
@@ -209,9 +218,9 @@ class MachineConfig:
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """Everything that `nmt evaluate` reads. A setting of `decode` that is null is the checkpoint's own."""
+    """Everything that `nmt evaluate` reads. A setting of `decode` that is null is the (first) checkpoint's own."""
 
-    checkpoint: FilePath | None
+    checkpoint: FileNames | None
     data: DataConfig | None
     split: Literal["valid", "test"] | None
     src: FilePath | None
@@ -227,9 +236,9 @@ class EvaluateConfig:
 
 @dataclass(frozen=True)
 class TranslateConfig:
-    """Everything that `nmt translate` reads. A setting of `decode` that is null is the checkpoint's own."""
+    """Everything that `nmt translate` reads. A setting of `decode` that is null is the (first) checkpoint's own."""
 
-    checkpoint: FilePath
+    checkpoint: FileNames
     input: FilePath | None
     output: FilePath | None
     format: Literal["text", "jsonl"]

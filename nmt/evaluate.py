@@ -37,7 +37,7 @@ class Report:
         brevity_penalty: the factor of BLEU for translations that are shorter than their references, 0 to 1.
         length_ratio: tokens of the translations over tokens of the references.
         sentences: how many there are, and how many of them are empty and how many reached the length limit of the search.
-        perplexity: of the references under the model.
+        perplexity: of the references under the model; of an ensemble it is not measured.
         seconds: spent on translating.
         precision: the arithmetic of the model. These four are None where the caller does not know them.
     """

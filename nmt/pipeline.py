@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import torch
 from tqdm import tqdm
 
-from nmt.checkpoint import Checkpoint, load_checkpoint
+from nmt.checkpoint import Checkpoint, load_checkpoint, load_checkpoints
 from nmt.config import (
     DataConfig,
     DecodeConfig,
@@ -109,11 +109,11 @@ def translate(config: TranslateConfig) -> None:
     lines = _begun(read_lines(config.input)) if config.input else read_lines(sys.stdin.buffer)
     pictures = make_folder(config.attention, "give another attention=") if config.attention else None
     with _output(config.output) as out:
-        checkpoint = load_checkpoint(config.checkpoint)
+        checkpoints = load_checkpoints(config.checkpoint)
         if config.workers > 1:
-            rows = _shared_rows(config, checkpoint, lines)
+            rows = _shared_rows(config, checkpoints, lines)
         else:
-            translations = _translator(checkpoint, config.decode, config.run).hypotheses(lines, config.nbest)
+            translations = _translator(checkpoints, config.decode, config.run).hypotheses(lines, config.nbest)
             if pictures:
                 translations = draw_each(translations, pictures, config.attention_format)
             rows = (_row(translation, config.format) for translation in translations)
@@ -152,7 +152,7 @@ def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.dev
     dtype = pick_dtype(config.precision, device)
     model = build_model(config.model, corpus.src_tokenizer, corpus.tgt_tokenizer).to(device)
     decode = dataclasses.replace(config.decode, beam_size=config.trainer.valid_beam_size, temperature=0.0, top_k=0)
-    translator = Translator(model, corpus.src_tokenizer, corpus.tgt_tokenizer, decode, config.data.tgt_lang, device)
+    translator = Translator([model], corpus.src_tokenizer, corpus.tgt_tokenizer, decode, config.data.tgt_lang, device)
     validate = Validator(translator, corpus.valid, config.batches.max_tokens, dtype, config.trainer.samples)
     batches = Batches(corpus.train, corpus.src_tokenizer, corpus.tgt_tokenizer, config.batches, config.run.seed)
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -176,28 +176,29 @@ def _score_existing(config: EvaluateConfig) -> tuple[Report, list[str]]:
 
 
 def _score_model(config: EvaluateConfig) -> tuple[Report, list[str]]:
-    """Translate a test set with a checkpoint and score the translations."""
+    """Translate a test set with a checkpoint, or an ensemble of them, and score the translations."""
     if not config.checkpoint:
         raise ConfigError("evaluate needs checkpoint=, or hyp= and ref= to score an existing translation")
     chosen = [name for name in ("split", "src", "testset") if getattr(config, name)]
     if len(chosen) != 1 or (config.src is None) != (config.ref is None):
         raise ConfigError("what shall be evaluated? Give one of split=test, src= with ref=, or testset=")
-    checkpoint = load_checkpoint(config.checkpoint)
-    sources, references, lang = _test_data(config, config.data or checkpoint.config.data)
-    translator = _translator(checkpoint, config.decode, config.run)
+    checkpoints = load_checkpoints(config.checkpoint)
+    trained = checkpoints[0].config
+    sources, references, lang = _test_data(config, config.data or trained.data)
+    translator = _translator(checkpoints, config.decode, config.run)
     dtype = pick_dtype(translator.decode.precision, translator.device)
     began = time.monotonic()
     translations = list(tqdm(translator.hypotheses(sources), total=len(sources), unit="line", desc="translate", disable=None))
     seconds = time.monotonic() - began
     pairs = list(zip(sources, references[0], strict=True))
-    batches = list(batch_pairs(pairs, translator.src_tokenizer, translator.tgt_tokenizer, checkpoint.config.batches.max_tokens))
+    batches = list(batch_pairs(pairs, translator.src_tokenizer, translator.tgt_tokenizer, trained.batches.max_tokens))
     hypotheses = [translation.text for translation in translations]
     report = score(
         hypotheses,
         references,
         lang,
         unfinished=sum(not translation.finished for translation in translations),
-        perplexity=math.exp(min(mean_loss(translator.model, batches, dtype), 100.0)),
+        perplexity=None if len(checkpoints) > 1 else math.exp(min(mean_loss(translator.models[0], batches, dtype), 100.0)),
         seconds=seconds,
         precision=str(dtype).removeprefix("torch."),
     )
@@ -222,9 +223,9 @@ def _test_data(config: EvaluateConfig, data: DataConfig) -> tuple[list[str], lis
     return texts[0], texts[1:], tgt_lang
 
 
-def _translator(checkpoint: Checkpoint, decode: dict[str, Any], run: MachineConfig) -> Translator:
-    """The checkpoint's model, with its decoding settings but for those that are given."""
-    return Translator.of(checkpoint, _machine(run), _decode_config(checkpoint, decode))
+def _translator(checkpoints: Sequence[Checkpoint], decode: dict[str, Any], run: MachineConfig) -> Translator:
+    """The checkpoints' models, with the first one's decoding settings but for those that are given."""
+    return Translator.of(checkpoints, _machine(run), _decode_config(checkpoints[0], decode))
 
 
 def _decode_config(checkpoint: Checkpoint, decode: dict[str, Any]) -> DecodeConfig:
@@ -232,9 +233,9 @@ def _decode_config(checkpoint: Checkpoint, decode: dict[str, Any]) -> DecodeConf
     return load(DecodeConfig, dataclasses.asdict(checkpoint.config.decode) | given, "decode.")
 
 
-def _shared_rows(config: TranslateConfig, checkpoint: Checkpoint, lines: Iterator[str]) -> Generator[str, None, None]:
+def _shared_rows(config: TranslateConfig, checkpoints: Sequence[Checkpoint], lines: Iterator[str]) -> Generator[str, None, None]:
     """Rows of output from several processes, in the order of the lines, a chunk of them at a time."""
-    size = _decode_config(checkpoint, config.decode).batch_size
+    size = _decode_config(checkpoints[0], config.decode).batch_size
     chunks = numbered_chunks(lines, size, SHARED_BATCHES * size)
     with sharing(config.workers, functools.partial(_row_maker, config)) as share:
         for rows in share(chunks):
@@ -244,7 +245,7 @@ def _shared_rows(config: TranslateConfig, checkpoint: Checkpoint, lines: Iterato
 def _row_maker(config: TranslateConfig) -> Callable[[Sequence[tuple[int, str]]], list[str]]:
     """What one of several processes does with numbered lines."""
     run = dataclasses.replace(config.run, threads=config.run.threads or 1)
-    translator = _translator(load_checkpoint(config.checkpoint), config.decode, run)
+    translator = _translator(load_checkpoints(config.checkpoint), config.decode, run)
     return lambda lines: [_row(translation, config.format) for translation in translator.translate_chunk(lines, config.nbest)]
 
 

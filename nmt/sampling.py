@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nmt.coverage import Coverage
 from nmt.search import NEVER, Found, State, Step, largest
 
 
@@ -20,6 +21,7 @@ def sample(
     temperature: float,
     top_k: int,
     length_penalty: float,
+    coverage: Coverage | None = None,
     samples: int = 1,
 ) -> list[list[Found]]:
     """Draw N target sequences for each of B sentences, independently of each other: p(y) ∝ exp(log p(y) / temperature).
@@ -27,13 +29,12 @@ def sample(
     What is drawn for a sentence depends on its seed and its probabilities alone, not on the other sentences of the batch.
 
     Args:
-        state: before the first symbol, with K = 1.
+        state: before the first symbol, with K = 1; coverage likewise, and length_penalty: what makes a score, as for beam search.
         seeds: B numbers, 0 to 2 ** 63 − 1.
         max_lengths: (B,) int64 ≥ 1, the most symbols of each sentence, end symbol included; on the device of the search.
         forbidden_ids: ids that are never generated.
         temperature: above 0; 1 is the model's own distribution, towards 0 the most probable symbol wins always.
         top_k: draw from so many most probable symbols; 0 draws from all.
-        length_penalty: exponent of the length in `Found.score`, as for beam search.
         samples: N.
 
     Returns:
@@ -56,7 +57,7 @@ def sample(
         if len(left) < len(sentences):
             sentences, symbols = sentences[left], symbols[left]
             state = state.select(left, torch.arange(samples, device=left.device).expand(len(left), -1))
-    return paths.found(length_penalty)
+    return paths.found(length_penalty, coverage)
 
 
 def draw(log_probs: Tensor, points: Tensor, temperature: float, top_k: int) -> Tensor:
@@ -106,14 +107,24 @@ class _Paths:
         self.symbols.append(symbols.new_zeros(self.lengths.shape).index_copy_(0, sentences, symbols))
         self.weights.append(weights.new_zeros(*self.lengths.shape, weights.shape[2]).index_copy_(0, sentences, weights))
 
-    def found(self, length_penalty: float) -> list[list[Found]]:
+    def found(self, length_penalty: float, coverage: Coverage | None) -> list[list[Found]]:
         """The paths of each sentence as plain data, the highest score first."""
-        symbols, weights = torch.stack(self.symbols, 2).tolist(), torch.stack(self.weights, 2).cpu()
-        found: list[list[Found]] = []
+        symbols, weights = torch.stack(self.symbols, 2).tolist(), torch.stack(self.weights, 2)
+        looked = self._looked(weights, coverage)
+        weights, found = weights.cpu(), list[list[Found]]()
         for row, columns in enumerate(zip(self.log_probs.tolist(), self.lengths.tolist(), self.ended.tolist(), strict=True)):
             paths = []
             for n, (log_prob, length, ended) in enumerate(zip(*columns, strict=True)):
-                tokens = tuple(symbols[row][n][: length - ended])
-                paths.append(Found(tokens, log_prob, log_prob / length**length_penalty, ended, weights[row, n, :length]))
+                tokens, score = tuple(symbols[row][n][: length - ended]), log_prob / length**length_penalty + looked[row][n]
+                paths.append(Found(tokens, log_prob, score, ended, weights[row, n, :length]))
             found.append(sorted(paths, key=lambda one: -one.score))
         return found
+
+    def _looked(self, weights: Tensor, coverage: Coverage | None) -> list[list[float]]:
+        """What coverage adds to each score, from the weights (B, N, T, S) of all steps."""
+        scores = torch.zeros_like(self.log_probs)
+        if coverage is not None:
+            taken = torch.arange(weights.shape[2], device=weights.device) < self.lengths.unsqueeze(2)
+            scores = coverage.add((weights * taken.unsqueeze(3)).sum(2)).scores()
+        looked: list[list[float]] = scores.tolist()
+        return looked

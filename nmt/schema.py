@@ -143,7 +143,7 @@ def _describe(hint: Any) -> str:
     if origin is Annotated:
         return " ".join([_describe(arguments[0]), *(str(limit) for limit in arguments[1:] if isinstance(limit, Range))])
     if origin is list:
-        return "a list"
+        return "a list" if arguments == (Any,) else f"a list of {_describe(arguments[0])}"
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null", dict: "a group of settings"}
     return names.get(hint, str(hint))
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
+from nmt.coverage import Coverage
 from nmt.errors import ConfigError
 
 NEVER = float("-inf")
@@ -34,7 +35,7 @@ class Found:
     Attributes:
         tokens: target ids without the end symbol.
         log_prob: natural logarithm of its probability, the end symbol included where it is finished.
-        score: log_prob / length ** length_penalty, where length counts the end symbol.
+        score: log_prob / length ** length_penalty, where length counts the end symbol, plus the coverage's score where there is one.
         finished: False where max_length cut it off before an end symbol.
         weights: (length, S) float32 on the CPU, the attention weights from which each symbol, the end symbol included, was generated.
     """
@@ -57,9 +58,10 @@ def beam_search(
     forbidden_ids: Sequence[int],
     beam_size: int,
     length_penalty: float,
+    coverage: Coverage | None = None,
     nbest: int = 1,
 ) -> list[list[Found]]:
-    """Find the most probable target sequences of B sentences at once, with K hypotheses each.
+    """Find the most probable target sequences of B sentences at once, with K = beam_size hypotheses each.
 
     Of the 2 K best continuations at each length, end symbols among the first K give finished hypotheses and the best K others live on,
     so that finished ones crowd out none. A sentence leaves the batch at its max_length, or when no live hypothesis can still beat the
@@ -67,15 +69,13 @@ def beam_search(
     hypothesis and id. A sentence's result does not depend on the other sentences.
 
     Args:
-        state: before the first symbol, with K = 1.
+        state: before the first symbol, with K = 1; coverage likewise, None for scores of probabilities alone.
         max_lengths: (B,) int64 ≥ 1, the most symbols of each sentence, end symbol included; on the device of the search.
         forbidden_ids: ids that are never generated.
-        beam_size: K.
         length_penalty: exponent of the length, ≥ 0; 0 compares log probabilities, 1 their means over symbols.
-        nbest: how many hypotheses to return for each sentence, at most K.
 
     Returns:
-        For each sentence at most `nbest` hypotheses: finished ones, best first, then, where they are too few, unfinished ones.
+        For each sentence at most `nbest` hypotheses (at most K): finished ones, best first, then, where they are too few, unfinished ones.
 
     Raises:
         ConfigError: nbest is larger than the beam.
@@ -87,14 +87,15 @@ def beam_search(
     live, ended, history = _Beams.start(sentences, bos_id), _Ended.none(sentences, nbest), list[_Links]()
     while len(sentences) > 0:
         following, weights, state = step(live.symbols, state)
+        coverage = coverage and coverage.add(weights)
         finished, live = _extend(following.add_(live.log_probs.unsqueeze(2)).index_fill_(2, forbidden, NEVER), eos_id, beam_size)
         history.append(_Links(sentences, live.beams, live.symbols, weights))
-        done = _settle(ended, sentences, finished, live, len(history), limits, length_penalty)
+        done = _settle(ended, sentences, finished, live, len(history), limits, length_penalty, coverage)
         left = (~done).nonzero()[:, 0] if done.any() else None
         if left is not None:
             sentences, limits, live = sentences[left], limits[left], live.at(left)
         if len(sentences) > 0:
-            state = state.select(left, live.beams)
+            state, coverage = state.select(left, live.beams), coverage and coverage.select(left, live.beams)
     return _collect(ended, history, eos_id)
 
 
@@ -189,9 +190,13 @@ class _Ended(NamedTuple):
         return cls(*torch.full_like(zeros[:2], NEVER, dtype=torch.float32), *zeros)
 
     @classmethod
-    def of(cls, beams: _Beams, length: int, length_penalty: float) -> Self:
+    def of(cls, beams: _Beams, length: int, length_penalty: float, coverage: Coverage | None) -> Self:
+        """Of hypotheses that end now; coverage is that of those which they continue: what was seen is the same for every symbol."""
         log_probs, continued, symbols = beams
-        return cls(log_probs / length**length_penalty, log_probs, torch.full_like(symbols, length), continued, symbols)
+        scores = log_probs / length**length_penalty
+        if coverage is not None:
+            scores = scores + coverage.scores().gather(1, continued)
+        return cls(scores, log_probs, torch.full_like(symbols, length), continued, symbols)
 
     def add(self, sentences: Tensor, others: "_Ended") -> None:
         """Keep the N best of those of `sentences` (B',) and others (B', M); of equal ones the earlier."""
@@ -199,8 +204,9 @@ class _Ended(NamedTuple):
         self._put(sentences, both, both.scores.argsort(dim=1, descending=True, stable=True))
 
     def fill(self, sentences: Tensor, others: "_Ended") -> None:
-        """Put others (B', M), best first, in the places of `sentences` (B',) that are still free."""
-        both = self._beside(sentences, others)
+        """Put the best of others (B', M) in the places of `sentences` (B',) that are still free."""
+        order = others.scores.argsort(dim=1, descending=True, stable=True)
+        both = self._beside(sentences, _Ended(*(part.gather(1, order) for part in others)))
         self._put(sentences, both, (both.scores == NEVER).int().argsort(dim=1, stable=True))
 
     def _beside(self, sentences: Tensor, others: "_Ended") -> "_Ended":
@@ -211,15 +217,27 @@ class _Ended(NamedTuple):
             mine[sentences] = new.gather(1, order[:, : mine.shape[1]])
 
 
-def _settle(ended: _Ended, sentences: Tensor, finished: _Beams, live: _Beams, length: int, limits: Tensor, length_penalty: float) -> Tensor:
-    """Put the hypotheses that end at this length in their places; returns which of the sentences are done, (B',) bool."""
+def _settle(
+    ended: _Ended,
+    sentences: Tensor,
+    finished: _Beams,
+    live: _Beams,
+    length: int,
+    limits: Tensor,
+    length_penalty: float,
+    coverage: Coverage | None,
+) -> Tensor:
+    """Put the hypotheses that end at this length in their places; returns which of the sentences are done, (B',) bool.
+
+    A sentence is done when no score that is still to come can be better. A live hypothesis of log probability p ≤ 0 ends at a length n of
+    at most `limit` with a log probability q ≤ p and, for its coverage, c ≤ 0: q / n ** penalty + c ≤ p / limit ** penalty.
+    """
     at_limit = limits <= length
     if (finished.log_probs > NEVER).any():
-        ended.add(sentences, _Ended.of(finished, length, length_penalty))
+        ended.add(sentences, _Ended.of(finished, length, length_penalty, coverage))
     if at_limit.any():
-        ended.fill(sentences, _Ended.of(live.only(at_limit), length, length_penalty))
+        ended.fill(sentences, _Ended.of(live.only(at_limit), length, length_penalty, coverage))
     kept = ended.scores[sentences]
-    # log probabilities only fall, and no length is above its limit: every score that is still to come is at most this
     bound = live.log_probs[:, 0] / limits**length_penalty
     greedy = live.log_probs.shape[1] == 1
     return at_limit | (bound <= kept[:, -1]) | ((kept[:, 0] > NEVER) & greedy)

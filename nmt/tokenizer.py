@@ -4,6 +4,7 @@ import io
 import random
 import re
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import sentencepiece
@@ -67,6 +68,24 @@ class Tokenizer:
         """Text of each sequence of ids; special ids are skipped, and a newline (which no search generates) becomes a space."""
         texts: list[str] = self._processor.decode([[int(i) for i in line if i not in self._special_ids] for line in ids])
         return [text.replace("\n", " ") for text in texts]
+
+    def resample(self, ids: Sequence[Sequence[int]], alpha: float, seed: int) -> list[Sequence[int]]:
+        """Ids of the same texts, cut into pieces by chance: the same chance for the same texts, alpha and seed.
+
+        For a bpe model each merge is left out with probability alpha (Provilkov et al. 2020); of a unigram model's segmentations one is
+        drawn by its probability ** alpha (Kudo 2018). Where ids do not stand for the whole text, as with unk, they are kept.
+
+        Args:
+            alpha: above 0 and at most 1.
+            seed: 0 to 2 ** 32 − 2.
+        """
+        texts = self.decode(ids)
+        sentencepiece.set_random_generator_seed(seed)
+        with ThreadPoolExecutor(1) as fresh:  # a thread has a generator of its own, which takes the seed at its first use and never again
+            options = {"enable_sampling": True, "nbest_size": -1, "alpha": alpha, "num_threads": 1}
+            sampled: list[list[int]] = fresh.submit(self._processor.encode, texts, **options).result()
+        pairs = zip(ids, sampled, texts, self.decode(sampled), strict=True)
+        return [new if self.unk_id not in old and text == back else old for old, new, text, back in pairs]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The piece of each id as SentencePiece writes it: "▁" for a space, "<0x0A>" for a byte."""

@@ -27,7 +27,7 @@ class Translation:
 
     Attributes:
         text: without "\\n" and "\\r".
-        score: log_prob / length ** length_penalty; the mean over the parts of a line that was too long.
+        score: log_prob / length ** length_penalty + coverage; the mean over the parts of a line that was too long.
         log_prob: natural logarithm of its probability, summed over the parts.
         finished: False where the length limit cut it off.
         parts: one but for blank lines (none) and lines that were too long (several).

@@ -14,13 +14,16 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from nmt.checkpoint import Checkpoint, load_checkpoint
+from nmt.checkpoint import Checkpoint, load_checkpoints
 from nmt.config import DecodeConfig, ModelConfig
+from nmt.coverage import Coverage
 from nmt.data.batches import make_batch
 from nmt.data.segments import numbered_chunks, split_line
 from nmt.device import autocast, pick_device, pick_dtype
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.language import word_separator
+from nmt.model.attention import NoAttention
+from nmt.model.ensemble import Ensemble
 from nmt.model.inference import Inference
 from nmt.model.seq2seq import Seq2Seq
 from nmt.sampling import sample
@@ -46,56 +49,66 @@ def build_model(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: To
 
 
 class Translator:
-    """Translates lines with one model. Neither texts nor their order depend on how lines are batched."""
+    """Translates lines with one model, or with several together. Neither texts nor their order depend on how lines are batched."""
 
     def __init__(
-        self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, decode: DecodeConfig, tgt_lang: str, device: torch.device
+        self,
+        models: Sequence[Seq2Seq],
+        src_tokenizer: Tokenizer,
+        tgt_tokenizer: Tokenizer,
+        decode: DecodeConfig,
+        tgt_lang: str,
+        device: torch.device,
     ) -> None:
         """Take a model, which may be one in training: it is left in the mode that it is in; see `renew`.
 
         Args:
+            models: one, or an ensemble for the same vocabularies.
             decode: beam, limits, batch size and precision.
             tgt_lang: code of the target language; it says how the parts of a line that was too long are joined.
-            device: where to compute; the model is moved there.
+            device: where to compute; the models are moved there.
 
         Raises:
-            ConfigError: decode.top_k without a temperature.
+            ConfigError: decode.top_k without a temperature, or decode.coverage_penalty without attention.
         """
         if decode.top_k > 0 and decode.temperature == 0:
             raise ConfigError(f"decode.top_k={decode.top_k} is for sampling: give decode.temperature=1 too, or leave it out")
-        self.model = model.to(device)
+        if decode.coverage_penalty > 0 and any(isinstance(model.decoder.attention, NoAttention) for model in models):
+            raise ConfigError(f"decode.coverage_penalty={decode.coverage_penalty:g} is for models with attention: leave it out")
+        self.models = [model.to(device) for model in models]
         self.src_tokenizer = src_tokenizer
         self.tgt_tokenizer = tgt_tokenizer
         self.decode = decode
         self.tgt_lang = tgt_lang
         self.device = device
         self.dtype = pick_dtype(decode.precision, device)
-        self._inference: Inference | None = None
+        self._inference: Ensemble | None = None
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, device: torch.device, decode: DecodeConfig) -> Self:
-        """A translator with the model of a checkpoint."""
-        tokenizers = checkpoint.src_tokenizer, checkpoint.tgt_tokenizer
-        model = build_model(checkpoint.config.model, *tokenizers)
-        model.load_state_dict(checkpoint.model)
-        return cls(model.eval(), *tokenizers, decode, checkpoint.config.data.tgt_lang, device)
+    def of(cls, checkpoints: Sequence[Checkpoint], device: torch.device, decode: DecodeConfig) -> Self:
+        """A translator with the models of checkpoints, as `load_checkpoints` gives them."""
+        tokenizers = checkpoints[0].src_tokenizer, checkpoints[0].tgt_tokenizer
+        models = [build_model(checkpoint.config.model, *tokenizers).eval() for checkpoint in checkpoints]
+        for model, checkpoint in zip(models, checkpoints, strict=True):
+            model.load_state_dict(checkpoint.model)
+        return cls(models, *tokenizers, decode, checkpoints[0].config.data.tgt_lang, device)
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "auto", **decode: Any) -> Self:
-        """A translator from a checkpoint file.
+    def load(cls, path: str | Path | Sequence[str | Path], device: str = "auto", **decode: Any) -> Self:
+        """A translator from a checkpoint file, or from several: an ensemble.
 
         Args:
-            path: a checkpoint, such as runs/first/best.pt; it may come from another kind of device.
+            path: a checkpoint, such as runs/first/best.pt, or a list of them; it may come from another kind of device.
             device: "cpu", "cuda", or "auto" for a GPU where there is one.
-            decode: settings of DecodeConfig in place of the checkpoint's, such as beam_size=1.
+            decode: settings of DecodeConfig in place of the (first) checkpoint's, such as beam_size=1.
 
         Raises:
-            CheckpointError: the file is missing, damaged, or no checkpoint.
+            CheckpointError: a file is missing, damaged, or no checkpoint, or several do not belong together.
             ConfigError: a setting does not exist or is out of range, or there is no such device.
         """
-        checkpoint = load_checkpoint(path)
-        settings = load(DecodeConfig, dataclasses.asdict(checkpoint.config.decode) | decode, "decode.")
-        return cls.of(checkpoint, pick_device(device), settings)
+        checkpoints = load_checkpoints([path] if isinstance(path, str | Path) else path)
+        settings = load(DecodeConfig, dataclasses.asdict(checkpoints[0].config.decode) | decode, "decode.")
+        return cls.of(checkpoints, pick_device(device), settings)
 
     def translate(self, lines: Iterable[str]) -> list[str]:
         """The text of the best translation of each line, in order, one for each; a blank line gives an empty text."""
@@ -140,10 +153,11 @@ class Translator:
     def _read(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Tensor:
         """The weights (B, T, S) with which each target symbol, the end symbol included, is predicted."""
         batch = make_batch(sources, targets, self.src_tokenizer, self.tgt_tokenizer).to(self.device)
-        with _evaluating(self.model), autocast(self.device, self.dtype):
-            state, rows = self.model.start(batch.src, batch.src_lengths), []
+        with _evaluating(self.models), autocast(self.device, self.dtype):
+            inference = self._ready()
+            state, rows = inference.start(batch.src, batch.src_lengths), []
             for symbols in batch.tgt_in.unbind(1):
-                _, weights, state = self.model.step(symbols.unsqueeze(1), state)
+                _, weights, state = inference.step(symbols.unsqueeze(1), state)
                 rows.append(weights)
         return torch.cat(rows, 1).cpu()
 
@@ -191,8 +205,9 @@ class Translator:
             "eos_id": self.tgt_tokenizer.eos_id,
             "forbidden_ids": self.tgt_tokenizer.forbidden_ids,
             "length_penalty": decode.length_penalty,
+            "coverage": Coverage.start(decode.coverage_penalty, batch.src != self.src_tokenizer.pad_id),
         }
-        with _evaluating(self.model), autocast(self.device, self.dtype):
+        with _evaluating(self.models), autocast(self.device, self.dtype):
             inference = self._ready()
             step, state = inference.step, inference.start(batch.src, batch.src_lengths)
             if decode.temperature > 0:
@@ -205,12 +220,12 @@ class Translator:
         return found
 
     def renew(self) -> None:
-        """Read the model's weights again: for a model that has been trained on since its last translation."""
+        """Read the models' weights again: for a model that has been trained on since its last translation."""
         self._inference = None
 
-    def _ready(self) -> Inference:
+    def _ready(self) -> Ensemble:
         if self._inference is None:
-            self._inference = Inference(self.model, self.dtype)
+            self._inference = Ensemble([Inference(model, self.dtype) for model in self.models])
         return self._inference
 
     def _join(self, sources: Sequence[list[int]], found: Sequence[list[Found]], nbest: int) -> Translation:
@@ -241,11 +256,13 @@ class Translator:
 
 
 @contextmanager
-def _evaluating(model: Seq2Seq) -> Iterator[None]:
-    """The model without dropout, and afterwards as it was."""
-    training = model.training
-    model.eval()
+def _evaluating(models: Sequence[Seq2Seq]) -> Iterator[None]:
+    """The models without dropout, and afterwards as they were."""
+    training = [model for model in models if model.training]
+    for model in training:
+        model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for model in training:
+            model.train()

@@ -44,7 +44,7 @@ class Validator:
         """
         sources, references = zip(*self.pairs, strict=True)
         self.translator.renew()
-        loss = mean_loss(self.translator.model, self.batches, self.dtype)
+        loss = mean_loss(self.translator.models[0], self.batches, self.dtype)
         translations = self.translator.hypotheses(sources)
         shown = list(islice(translations, self.samples))
         hypotheses = [translation.text for translation in chain(shown, translations)]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from toy_corpus import sentences
 
-from nmt.checkpoint import Checkpoint, digest, load_checkpoint, save_checkpoint
+from nmt.checkpoint import Checkpoint, digest, load_checkpoint, load_checkpoints, save_checkpoint
 from nmt.config import TrainConfig
 from nmt.errors import CheckpointError, DataError
 from nmt.tokenizer import train_tokenizers
@@ -96,6 +96,31 @@ def test_one_matrix_under_two_names_is_stored_once(checkpoint: Checkpoint, tmp_p
     assert sizes[1] - sizes[0] < 10_000
     back = load_checkpoint(tmp_path / "a.pt").model
     assert torch.equal(back["a"], matrix) and torch.equal(back["b"], matrix) and torch.equal(back["view"], matrix[0])
+
+
+def test_checkpoints_belong_together_by_languages_and_tokenizers(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    config = checkpoint.config
+    other, _ = train_tokenizers(["other text"], ["und anderer"], dataclasses.replace(config.tokenizer, vocab_size=280))
+    kinds = {
+        "first.pt": checkpoint,
+        "model.pt": dataclasses.replace(
+            checkpoint, model={}, config=dataclasses.replace(config, model=dataclasses.replace(config.model, encoder_size=7))
+        ),
+        "lang.pt": dataclasses.replace(
+            checkpoint, config=dataclasses.replace(config, data=dataclasses.replace(config.data, src_lang="de", tgt_lang="en"))
+        ),
+        "src.pt": dataclasses.replace(checkpoint, src_tokenizer=other),
+        "tgt.pt": dataclasses.replace(checkpoint, tgt_tokenizer=other),
+    }
+    for name, one in kinds.items():
+        save_checkpoint(tmp_path / name, one)
+    first = tmp_path / "first.pt"
+    assert [one.config for one in load_checkpoints([first, tmp_path / "model.pt"])] == [config, kinds["model.pt"].config]
+    for name in ("lang.pt", "src.pt", "tgt.pt"):
+        with pytest.raises(CheckpointError, match=rf"{name} and .*first\.pt cannot translate together"):
+            load_checkpoints([first, tmp_path / name])
+    with pytest.raises(CheckpointError, match="no checkpoint is named"):
+        load_checkpoints([])
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, 5000, -1])

@@ -39,7 +39,8 @@ def test_any_file_name_can_be_typed_as_it_is(name: str) -> None:
     ["a b=(c),ä日.txt", "${x}.txt", "\\${a\\\\${b}", "it's", 'say "hi"', "1e3", "true", "a,b", "(1)", "[x].txt", "{a: b}", "*", "a\\"],
 )
 def test_odd_names(name: str) -> None:
-    assert parsed(quote_path(f"checkpoint={name}", path_settings("translate"))) == name
+    assert parsed(quote_path(f"checkpoint={name}", path_settings("info"))) == name
+    assert parsed(quote_path(f"checkpoint={name}", path_settings("translate"))) == [name]
 
 
 @pytest.mark.parametrize(
@@ -145,6 +146,8 @@ COMMON = ["data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.train=[/n
         (["prepare", *COMMON, "model=small"], "model"),
         (["translate"], "checkpoint is not set: give checkpoint="),
         (["translate", "checkpoint=/no/such.pt", "input=/dev/null"], "there is no checkpoint /no/such.pt"),
+        (["translate", "checkpoint=[]", "input=/dev/null"], "no checkpoint is named"),
+        (["translate", "checkpoint=[[a.pt,b.pt]]", "input=/dev/null"], "checkpoint = [['a.pt', 'b.pt']]: expected a list of text"),
         (["translate", "checkpoint=/no/such.pt", "nbest=2"], "nbest=2 needs format=jsonl"),
         (["translate", "checkpoint=/no/such.pt", "input=/no/file"], "/no/file"),
         (["translate", "checkpoint=/no/such.pt", "input=/dev/null", "output=/no/folder/x"], "there is no folder /no/folder"),

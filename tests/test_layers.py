@@ -12,10 +12,10 @@ LAYERS = [
     {"errors", "language"},
     {"schema", "files", "network", "workers"},
     {"config"},
-    {"metrics", "translation", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
+    {"metrics", "translation", "coverage", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
     | {"model.kernels"},
     {"device", "tokenizer", "data.corpus", "data.hub", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}
-    | {"model.inference", "optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
+    | {"model.inference", "model.ensemble", "optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
     {"translator", "data.prepare", "journal"},
     {"alignment"},
     {"pictures"},

@@ -143,6 +143,15 @@ def test_evaluate_in_its_ways_gives_the_same_score(corpus: Path, capsys: pytest.
     assert report["bleu"] > 20
 
 
+def test_checkpoints_translate_together(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both, files = "checkpoint=[runs/test/best.pt,runs/test/last.pt]", f"input={corpus / 'test.en'}"
+    assert main(["evaluate", both, "split=test", "output=both.json"]) == 0
+    assert "perplexity" not in capsys.readouterr().out
+    assert json.loads(Path("both.json").read_text())["perplexity"] is None
+    assert main(["translate", both, files, "output=both.txt"]) == main(["translate", both, files, "output=shared.txt", "workers=2"]) == 0
+    assert lines("both.hyp") == lines("both.txt") == lines("shared.txt")
+
+
 def test_info_says_what_a_checkpoint_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", "checkpoint=runs/test/best.pt"]) == 0
     told = capsys.readouterr().out

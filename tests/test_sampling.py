@@ -8,9 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_search import BOS, EOS, ToyModel, log_probs_along, search
+from test_search import BOS, EOS, REAL, LookingModel, ToyModel, coverage_along, log_probs_along, search
 from torch import Tensor
 
+from nmt.coverage import Coverage
 from nmt.sampling import draw, sample
 from nmt.search import NEVER, Found
 
@@ -64,6 +65,17 @@ def test_top_k_of_one_is_greedy_search() -> None:
     model, numbers = ToyModel(vocab_size=9), list(range(12))
     greedy = [one.tokens for (one,) in search(model, numbers, beam_size=1)]
     assert [one.tokens for (one,) in drawn(model, numbers, numbers, top_k=1, temperature=5.0)] == greedy
+
+
+def test_scores_count_what_was_looked_at() -> None:
+    model, numbers = LookingModel(vocab_size=6), [4, 5, 6]
+    limits, coverage = torch.tensor([3, 9, 5]), Coverage.start(0.3, REAL.expand(3, -1))
+    every = drawn(model, numbers, numbers, samples=8, max_lengths=limits, coverage=coverage)
+    for number, found in zip(numbers, every, strict=True):
+        assert found == sorted(found, key=lambda one: -one.score) and len({len(one.tokens) for one in found}) > 1
+        for one in found:
+            symbols = one.tokens + (EOS,) * one.finished
+            assert one.score == pytest.approx(one.log_prob / len(symbols) + 0.3 * coverage_along(model, number, symbols), abs=1e-4)
 
 
 def test_whole_sequences_are_drawn_by_their_probability() -> None:

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from nmt.coverage import TINY, Coverage
 from nmt.errors import ConfigError
 from nmt.search import Found, _group_size, beam_search, largest
 
@@ -52,6 +53,20 @@ class ToyModel:
         return logits.log_softmax(2).float(), weights, Prefixes(code, state.sentence)
 
 
+class LookingModel(ToyModel):
+    """It looks at source positions by the prefix, and never at the last one, which is padding."""
+
+    def step(self, tokens: Tensor, state: Prefixes) -> tuple[Tensor, Tensor, Prefixes]:
+        log_probs, weights, state = super().step(tokens, state)
+        energies = torch.sin(weights[..., :1].double() * torch.arange(1, POSITIONS)) * 4
+        weights[..., :-1] = energies.softmax(2)
+        weights[..., -1] = 0
+        return log_probs, weights, state
+
+
+REAL = torch.tensor([[True] * (POSITIONS - 1) + [False]])
+
+
 def search(model: ToyModel, numbers: list[int], **changes: object) -> list[list[Found]]:
     options: dict = {"beam_size": 4, "length_penalty": 1.0, "max_lengths": torch.full((len(numbers),), 6), "forbidden_ids": (0, 1, BOS)}
     return beam_search(model.step, model.start(numbers), batch_size=len(numbers), bos_id=BOS, eos_id=EOS, **(options | changes))
@@ -65,6 +80,15 @@ def log_probs_along(model: ToyModel, number: int, symbols: tuple[int, ...]) -> t
         log_probs.append(float(following[0, 0, symbol]))
         weights.append(float(weight[0, 0, 0]))
     return log_probs, weights
+
+
+def coverage_along(model: ToyModel, number: int, symbols: tuple[int, ...]) -> float:
+    """Σ_j log min(Σ_i α_ij, 1) of one sequence, from one step after another."""
+    state, seen = model.start([number]), [0.0] * (POSITIONS - 1)
+    for last in (BOS, *symbols[:-1]):
+        _, weights, state = model.step(torch.tensor([[last]]), state)
+        seen = [one + weight for one, weight in zip(seen, weights[0, 0].tolist(), strict=False)]
+    return sum(math.log(min(one, 1.0)) for one in seen)
 
 
 def exhaustive(
@@ -98,6 +122,68 @@ def test_a_wide_beam_is_exhaustive_search(number: int, sharpness: float, length_
     if len(expected) <= nbest or expected[nbest - 1][0] - expected[nbest][0] > 1e-5:
         assert {one.tokens for one in finished} == {tokens for _, tokens in expected[:nbest]}
     assert len(finished) == min(nbest, len(expected)), "unfinished hypotheses stand in only where finished ones are too few"
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    number=st.integers(0, 1000),
+    sharpness=st.floats(0.2, 6),
+    length_penalty=st.sampled_from([0.0, 0.6, 1.0, 3.0]),
+    penalty=st.sampled_from([0.05, 0.2, 1.0, 5.0]),
+    max_length=st.integers(1, 4),
+    nbest=st.integers(1, 6),
+)
+def test_a_wide_beam_with_coverage_is_exhaustive_search(
+    number: int, sharpness: float, length_penalty: float, penalty: float, max_length: int, nbest: int
+) -> None:
+    model = LookingModel(6, sharpness)
+    plain = exhaustive(model, number, max_length, [4, 5, 1], length_penalty)
+    expected = sorted(((score + penalty * coverage_along(model, number, (*tokens, EOS)), tokens) for score, tokens in plain), reverse=True)
+    changes = {"forbidden_ids": (0, BOS), "max_lengths": torch.tensor([max_length]), "nbest": nbest, "length_penalty": length_penalty}
+    found = search(model, [number], beam_size=200, coverage=Coverage.start(penalty, REAL), **changes)[0]
+    finished = [one for one in found if one.finished]
+    assert [one.score for one in finished] == pytest.approx([score for score, _ in expected[:nbest]], abs=1e-4)
+    if len(expected) <= nbest or expected[nbest - 1][0] - expected[nbest][0] > 1e-4:
+        assert {one.tokens for one in finished} == {tokens for _, tokens in expected[:nbest]}
+
+
+@settings(deadline=None, max_examples=30)
+@given(number=st.integers(0, 1000), beam_size=st.integers(1, 6), penalty=st.floats(0.01, 5), max_length=st.integers(1, 9))
+def test_every_score_counts_what_was_looked_at(number: int, beam_size: int, penalty: float, max_length: int) -> None:
+    model, limits = LookingModel(9, sharpness=1.0), torch.tensor([max_length])
+    found = search(model, [number], beam_size=beam_size, nbest=beam_size, coverage=Coverage.start(penalty, REAL), max_lengths=limits)[0]
+    assert found == sorted(found, key=lambda one: (not one.finished, -one.score)), "finished first, best first"
+    for one in found:
+        symbols = one.tokens + (EOS,) * one.finished
+        expected = one.log_prob / len(symbols) + penalty * coverage_along(model, number, symbols)
+        assert one.score == pytest.approx(expected, abs=1e-4)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    numbers=st.lists(st.integers(0, 1000), min_size=1, max_size=6),
+    max_lengths=st.lists(st.integers(1, 9), min_size=6, max_size=6),
+    beam_size=st.integers(1, 5),
+)
+def test_coverage_in_a_batch_is_that_of_its_sentences_one_by_one(numbers: list[int], max_lengths: list[int], beam_size: int) -> None:
+    model, limits = LookingModel(9), torch.tensor(max_lengths[: len(numbers)])
+    mask = torch.arange(POSITIONS) <= torch.tensor(numbers).unsqueeze(1) % POSITIONS
+    options = {"beam_size": beam_size, "nbest": beam_size}
+    together = search(model, numbers, coverage=Coverage.start(0.4, mask), max_lengths=limits, **options)
+    for row, number in enumerate(numbers):
+        one = slice(row, row + 1)
+        alone = search(model, [number], coverage=Coverage.start(0.4, mask[one]), max_lengths=limits[one], **options)
+        assert as_plain(together[row]) == as_plain(alone[0])
+
+
+def test_coverage_of_what_was_never_looked_at_is_finite() -> None:
+    found = search(LookingModel(), [3], coverage=Coverage.start(0.1, torch.ones(1, POSITIONS, dtype=torch.bool)))[0][0]
+    assert found.finished and math.isfinite(found.score)
+    assert found.score < 0.1 * math.log(TINY)
+
+
+def test_without_a_penalty_there_is_no_coverage() -> None:
+    assert Coverage.start(0.0, REAL) is None
 
 
 @settings(deadline=None, max_examples=30)

@@ -52,6 +52,36 @@ def test_unknown_characters_without_byte_fallback() -> None:
     assert tokenizer.decode(tokenizer.encode(["dog 日"])) == ["dog "]
 
 
+def test_resampled_ids_are_the_same_text_in_other_pieces(tokenizer: Tokenizer) -> None:
+    lines = [*SRC, *TGT, "", "  two  spaces ", "日本 😀", "<s> a\tb"]
+    ids = tokenizer.encode(lines)
+    first, second = (tokenizer.resample(ids, 0.3, seed) for seed in (1, 2))
+    assert tokenizer.decode(first) == tokenizer.decode(second) == lines
+    assert first != second and first != ids
+    assert not {tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id} & {i for line in first for i in line}
+    assert [tokenizer.resample(ids, 0.3, seed) for seed in (2, 1)] == [second, first], "the seed alone decides"
+    assert len({tuple(line) for line in tokenizer.resample(ids[:1] * 100, 0.3, 3)}) > 10, "each line by its own chance"
+
+
+def test_alpha_says_how_much_is_cut_otherwise() -> None:
+    bpe, unigram = (train_tokenizers(SRC, TGT, replace(CONFIG, type=kind))[0] for kind in ("bpe", "unigram"))
+    ids = bpe.encode(SRC)
+    counts = [sum(map(len, bpe.resample(ids, alpha, 1))) for alpha in (1e-6, 0.1, 0.4, 1.0)]
+    assert counts[0] == sum(map(len, ids)) and counts == sorted(set(counts))
+    assert counts[-1] == sum(len(line.replace(" ", "▁")) + 1 for line in SRC), "one piece a character"
+    ids = unigram.encode(SRC)
+    same = [sum(new == old for new, old in zip(unigram.resample(ids, alpha, 1), ids, strict=True)) for alpha in (0.1, 1.0)]
+    assert same[0] < same[1]
+
+
+def test_ids_that_are_not_the_whole_text_are_kept() -> None:
+    tokenizer = train_tokenizers(SRC, TGT, replace(CONFIG, byte_fallback=False, vocab_size=60))[0]
+    unknown, known = tokenizer.encode(["A red dog sees 日 birds near the house.", SRC[0]])
+    for seed in range(5):
+        kept, sampled = tokenizer.resample([unknown, known], 0.9, seed)
+        assert kept == unknown and sampled != known
+
+
 def test_control_characters_are_forbidden() -> None:
     lines = SRC + ["bell\x07 bell\x07 tab\ttab", "del\x7f"] * 20
     tokenizer = train_tokenizers(lines, TGT, replace(CONFIG, vocab_size=340))[0]

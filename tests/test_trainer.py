@@ -67,6 +67,7 @@ VARIANTS = [
     ("precision=fp32", "batches.accumulate=1"),
     ("precision=bf16", "batches.accumulate=2"),
     ("optimizer=adadelta", "scheduler=inverse_sqrt", "trainer.keep=2", "tokenizer.joint=false"),
+    ("batches.sampling=0.3", "batches.accumulate=2", "batches.max_tokens=1000"),
 ]
 
 
@@ -95,6 +96,13 @@ def test_a_continued_run_equals_an_undisturbed_one(composed: Composer, stop: int
     for name in ("last.pt", "best.pt"):
         assert_same(calm.folder / name, second.folder / name)
     assert [row for row in rows(calm.folder) if "valid_bleu" in row] == [row for row in rows(second.folder) if "valid_bleu" in row]
+
+
+def test_training_samples_pieces_and_validation_does_not(composed: Composer) -> None:
+    plain, sampling = trainer_of(composed(), "plain"), trainer_of(composed("batches.sampling=0.3"), "sampling")
+    assert next(plain.batches).tokens < next(sampling.batches).tokens
+    for one, other in zip(plain.validate.batches, sampling.validate.batches, strict=True):  # type: ignore[attr-defined]
+        assert torch.equal(one.src, other.src) and torch.equal(one.tgt_out, other.tgt_out)
 
 
 def test_an_interrupted_validation_is_made_again(composed: Composer) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import nn
 from toy_corpus import Composer, sentences
 
-from nmt.checkpoint import Checkpoint, save_checkpoint
+from nmt.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from nmt.config import DecodeConfig, ModelConfig, TokenizerConfig
 from nmt.data.batches import make_batch
 from nmt.errors import CheckpointError, ConfigError
@@ -83,16 +83,16 @@ def build() -> Build:
         optimizer.step()
 
     def make(lang: str = "de", **changes: Any) -> Translator:
-        return Translator(model, src, tgt, dataclasses.replace(DECODE, **changes), lang, torch.device("cpu"))
+        return Translator([model], src, tgt, dataclasses.replace(DECODE, **changes), lang, torch.device("cpu"))
 
     return make
 
 
 def own_vocabulary(translator: Translator) -> nn.Linear:
     """The last layer of a copy of the model, which the translator has for itself from now on."""
-    translator.model = copy.deepcopy(translator.model).requires_grad_(False)
+    translator.models = [copy.deepcopy(model).requires_grad_(False) for model in translator.models]
     translator.renew()
-    return translator.model.decoder.vocabulary
+    return translator.models[0].decoder.vocabulary
 
 
 def test_the_model_is_good_enough_to_test_with(build: Build) -> None:
@@ -125,7 +125,7 @@ def test_changed_parameters_count_after_renewal(build: Build) -> None:
 
 def test_a_line_is_what_the_search_finds_for_it(build: Build) -> None:
     translator = build()
-    src, tgt, model = translator.src_tokenizer, translator.tgt_tokenizer, translator.model.eval()
+    src, tgt, model = translator.src_tokenizer, translator.tgt_tokenizer, translator.models[0].eval()
     ids = src.encode([LINES[0]])[0]
     with torch.no_grad():
         state = model.start(torch.tensor([[*ids, src.eos_id]]), torch.tensor([len(ids) + 1]))
@@ -147,9 +147,25 @@ def test_a_line_is_what_the_search_finds_for_it(build: Build) -> None:
     assert torch.allclose(found.parts[0].weights, best.weights) and found.parts[0].src_pieces == tuple(src.pieces(ids))
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_coverage_is_counted_over_real_source_pieces(build: Build, temperature: float) -> None:
+    for one in build(coverage_penalty=0.7, temperature=temperature, batch_size=8).hypotheses(["dog", *LINES]):
+        (part,) = one.parts
+        looked = part.weights.sum(0).clamp(max=1).log().sum()
+        assert one.score == pytest.approx(one.log_prob / len(part.weights) + 0.7 * float(looked), abs=1e-4)
+
+
+def test_coverage_needs_attention(build: Build) -> None:
+    translator = build()
+    model = Seq2Seq(dataclasses.replace(MODEL, attention="none"), 9, 9, 0, 0)
+    decode = dataclasses.replace(DECODE, coverage_penalty=0.2)
+    with pytest.raises(ConfigError, match=r"decode.coverage_penalty=0.2 is for models with attention"):
+        Translator([model], translator.src_tokenizer, translator.tgt_tokenizer, decode, "de", torch.device("cpu"))
+
+
 def test_blank_lines_never_reach_the_model(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = build()
-    monkeypatch.setattr(translator, "model", None)
+    monkeypatch.setattr(translator, "models", None)
     assert translator.translate(["", " ", "\t\u00a0\u2003", "\n"]) == ["", "", "", ""]
     assert to_json(next(translator.hypotheses([" "]))) == {"text": "", "score": 0.0, "tokens": [], "alignment": [], "nbest": []}
 
@@ -303,12 +319,13 @@ def test_a_line_end_is_never_generated(build: Build) -> None:
 
 def test_a_model_in_training_stays_in_training_and_is_evaluated_without_dropout(build: Build) -> None:
     translator = build()
-    translator.model.train()
+    (model,) = translator.models
+    model.train()
     assert translator.translate(LINES) == translator.translate(LINES)
-    assert translator.model.training
-    translator.model.eval()
+    assert model.training
+    model.eval()
     translator.translate(LINES)
-    assert not translator.model.training
+    assert not model.training
 
 
 def test_a_diverged_model_is_an_error(build: Build) -> None:
@@ -336,7 +353,7 @@ def checkpoint(build: Build, composed: Composer, tmp_path: Path) -> Path:
     translator, config = build(), composed()
     config = dataclasses.replace(config, model=MODEL, decode=DECODE)
     src, tgt = translator.src_tokenizer, translator.tgt_tokenizer
-    save_checkpoint(tmp_path / "best.pt", Checkpoint(config, src, tgt, translator.model.state_dict(), {}))
+    save_checkpoint(tmp_path / "best.pt", Checkpoint(config, src, tgt, translator.models[0].state_dict(), {}))
     return tmp_path / "best.pt"
 
 
@@ -354,3 +371,30 @@ def test_settings_in_place_of_the_checkpoint(build: Build, checkpoint: Path) -> 
         Translator.load(checkpoint, beam_sise=1)
     with pytest.raises(ConfigError, match="decode.beam_size = 0"):
         Translator.load(checkpoint, beam_size=0)
+
+
+def test_a_model_twice_is_the_model_once(build: Build) -> None:
+    once, twice = build(), build()
+    twice.models.append(copy.deepcopy(twice.models[0].eval()).train())
+    for one, two in zip(once.hypotheses(LINES, nbest=3), twice.hypotheses(LINES, nbest=3), strict=True):
+        assert (two.text, two.tokens, two.alignment) == (one.text, one.tokens, one.alignment)
+        assert dict(two.nbest) == pytest.approx(dict(one.nbest), abs=1e-5)
+        torch.testing.assert_close(two.parts[0].weights, one.parts[0].weights)
+    pairs = [(LINES[0], "Der Hund"), (LINES[1], "")]
+    for one, two in zip(once.align(pairs), twice.align(pairs), strict=True):
+        torch.testing.assert_close(two.weights, one.weights)
+    assert [model.training for model in twice.models] == [False, True]
+
+
+def test_an_ensemble_from_checkpoints(build: Build, checkpoint: Path) -> None:
+    content = load_checkpoint(checkpoint)
+    model = {name: tensor + 0.3 * torch.randn(tensor.shape) for name, tensor in content.model.items()}
+    decode = dataclasses.replace(DECODE, beam_size=1)
+    other = dataclasses.replace(content, model=model, config=dataclasses.replace(content.config, decode=decode))
+    save_checkpoint(checkpoint.parent / "other.pt", other)
+    together = Translator.load([checkpoint, checkpoint.parent / "other.pt"], device="cpu")
+    assert together.decode == DECODE and len(together.models) == 2
+    texts = together.translate(LINES)
+    assert texts != build().translate(LINES) and texts != Translator.load(checkpoint.parent / "other.pt").translate(LINES)
+    swapped = Translator.load([checkpoint.parent / "other.pt", checkpoint], device="cpu", beam_size=3)
+    assert swapped.translate(LINES) == texts

@@ -149,13 +149,16 @@ def _cut(indices: NDArray[np.int64], widths: NDArray[np.int32], max_tokens: int)
 
 
 class Batches:
-    """Batches for ever, epoch after epoch. The order depends on (seed, epoch) alone, and resuming finds its place by index."""
+    """Batches for ever, epoch after epoch. The order depends on (seed, epoch) alone, and resuming finds its place by index.
+
+    So does chance, where texts are cut into pieces by chance: a batch depends on (seed, epoch, place) alone.
+    """
 
     def __init__(self, pairs: Pairs, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, config: BatchesConfig, seed: int) -> None:
         """Take pairs (at least one), the tokenizers for their special ids, the budget and the seed of the run."""
         self._pairs = pairs
         self._tokenizers = (src_tokenizer, tgt_tokenizer)
-        self._max_tokens = config.max_tokens
+        self._max_tokens, self._sampling = config.max_tokens, config.sampling
         self._seed = seed
         self._pools = count_pools(pairs, POOL_PAIRS)
         self._position = 0  # of the next batch in its epoch
@@ -170,13 +173,22 @@ class Batches:
 
     def __next__(self) -> Batch:
         chosen = self._find_pool()[self._position - self._pool_start]
+        src, tgt = self._pieces(chosen)
         self._position += 1
         if self._position == self._pool_start + len(self._pool) and self._pool_number == self._pools - 1:
             self.epoch, self._position = self.epoch + 1, 0
-        src, tgt = [self._pairs.src(i) for i in chosen], [self._pairs.tgt(i) for i in chosen]
         batch = make_batch(src, tgt, *self._tokenizers, pairs=chosen.tolist())
         self._pairs.release()
         return batch
+
+    def _pieces(self, chosen: NDArray[np.int64]) -> tuple[Sequence[Sequence[int] | NDArray[Any]], ...]:
+        """Source and target ids of these pairs, at the place at hand."""
+        src, tgt = [self._pairs.src(i) for i in chosen], [self._pairs.tgt(i) for i in chosen]
+        if self._sampling == 0:
+            return src, tgt
+        seeds = np.random.SeedSequence([self._seed, self.epoch, self._position]).generate_state(2) // 2
+        sides = zip(self._tokenizers, (src, tgt), seeds.tolist(), strict=True)
+        return tuple(tokenizer.resample([list(map(int, ids)) for ids in side], self._sampling, seed) for tokenizer, side, seed in sides)
 
     def _find_pool(self) -> list[NDArray[np.int64]]:
         """The pool of the next batch."""

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from toy_corpus import sentences
 
 from nmt.config import BatchesConfig, TokenizerConfig
 from nmt.data.batches import Batch, Batches, count_pools, make_batch, plan_epoch
@@ -40,6 +41,20 @@ class Lists:
         return [11 + int(index)] * int(self.tgt_lengths[index])
 
 
+@dataclass(frozen=True)
+class Encoded(Lists):
+    """Pairs of real text."""
+
+    src_ids: list[list[int]]
+    tgt_ids: list[list[int]]
+
+    def src(self, index: int) -> NDArray[np.uint16]:
+        return np.array(self.src_ids[index], np.uint16)
+
+    def tgt(self, index: int) -> NDArray[np.uint16]:
+        return np.array(self.tgt_ids[index], np.uint16)
+
+
 def lists(lengths: list[tuple[int, int]]) -> Lists:
     return Lists(np.array([src for src, _ in lengths], np.int32), np.array([tgt for _, tgt in lengths], np.int32))
 
@@ -58,7 +73,7 @@ def tokenizer() -> Tokenizer:
 
 
 def batches(pairs: Lists, tokenizer: Tokenizer, max_tokens: int = 64, seed: int = 7) -> Batches:
-    return Batches(pairs, tokenizer, tokenizer, BatchesConfig(max_tokens=max_tokens, accumulate=1), seed)
+    return Batches(pairs, tokenizer, tokenizer, BatchesConfig(max_tokens=max_tokens, accumulate=1, sampling=0.0), seed)
 
 
 def same(first: Batch, second: Batch) -> bool:
@@ -252,3 +267,48 @@ def test_little_padding(tokenizer: Tokenizer) -> None:
         real += batch.src_tokens + batch.tokens
         positions += batch.src.numel() + batch.tgt_out.numel()
     assert 1 - real / positions < 0.05
+
+
+@pytest.fixture(scope="module")
+def texts() -> tuple[Encoded, Tokenizer, list[tuple[str, str]]]:
+    """Sixty pairs, and the tokenizer that they are encoded by."""
+    pairs = sentences(60, seed=1)
+    src, tgt = zip(*pairs, strict=True)
+    config = TokenizerConfig("bpe", joint=True, vocab_size=340, character_coverage=1.0, byte_fallback=True, sample_lines=99, seed=1)
+    tokenizer, _ = train_tokenizers(src, tgt, config)
+    ids = tokenizer.encode(src), tokenizer.encode(tgt)
+    lengths = (np.array(list(map(len, side)), np.int32) for side in ids)
+    return Encoded(*lengths, *ids), tokenizer, pairs
+
+
+def sampling(texts: tuple[Encoded, Tokenizer, list[tuple[str, str]]], alpha: float = 0.3, seed: int = 7) -> Batches:
+    pairs, tokenizer, _ = texts
+    return Batches(pairs, tokenizer, tokenizer, BatchesConfig(max_tokens=150, accumulate=1, sampling=alpha), seed)
+
+
+def test_texts_are_cut_anew_in_each_epoch(texts: tuple[Encoded, Tokenizer, list[tuple[str, str]]]) -> None:
+    _, tokenizer, pairs = texts
+    stream, plain = sampling(texts), sampling(texts, alpha=0.0)
+    seen: dict[int, set[tuple[tuple[int, ...], tuple[int, ...]]]] = {number: set() for number in range(60)}
+    while stream.epoch < 4:
+        batch = next(stream)
+        assert batch.pairs == next(plain).pairs, "what is in a batch, and when, is the same with sampling and without"
+        for row, number in enumerate(batch.pairs):
+            src, tgt = batch.src[row, : batch.src_lengths[row]].tolist(), batch.tgt_out[row, : batch.tgt_lengths[row]].tolist()
+            assert tuple(tokenizer.decode([src, tgt])) == pairs[number] and src[-1] == tgt[-1] == tokenizer.eos_id
+            seen[number].add((tuple(src), tuple(tgt)))
+    for side in (0, 1):
+        assert sum(len({one[side] for one in found}) for found in seen.values()) > 3.5 * 60
+
+
+def test_sampled_texts_depend_on_seed_and_place_alone(texts: tuple[Encoded, Tokenizer, list[tuple[str, str]]]) -> None:
+    stream, again, other = sampling(texts), sampling(texts), sampling(texts, seed=8)
+    assert not same(next(stream), next(other))
+    next(again)
+    for _ in range(40):
+        state = stream.state_dict()
+        batch = next(stream)
+        assert same(batch, next(again))
+        resumed = sampling(texts)
+        resumed.load_state_dict(state)
+        assert same(batch, next(resumed))
