@@ -39,10 +39,11 @@ from nmt.errors import ConfigError
 from nmt.evaluate import Report, check_lengths, test_set
 from nmt.evaluate import evaluate as score
 from nmt.files import make_folder, writing
+from nmt.interruption import Interrupted
 from nmt.pictures import draw_each
 from nmt.resume import refuse_changes
 from nmt.schema import load
-from nmt.trainer import Interrupted, Trainer
+from nmt.trainer import Trainer
 from nmt.translation import Translation, to_json
 from nmt.translator import Translator, build_model
 from nmt.validation import Validator, batch_pairs, mean_loss

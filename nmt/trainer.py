@@ -3,13 +3,10 @@
 import dataclasses
 import logging
 import math
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 import torch
 
@@ -18,6 +15,7 @@ from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
 from nmt.device import autocast, random_states, restore_random_states
 from nmt.errors import NmtError
+from nmt.interruption import Interrupted, Signals
 from nmt.journal import Journal, Validation, Window
 from nmt.metrics import is_better
 from nmt.model.seq2seq import Seq2Seq
@@ -25,17 +23,6 @@ from nmt.optimizer import build_optimizer
 from nmt.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
-
-
-class Interrupted(BaseException):
-    """A signal asked training to end, and the state is saved.
-
-    It derives from BaseException, as KeyboardInterrupt does, since nothing on the way out may swallow it.
-    """
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
 
 
 @dataclass
@@ -86,8 +73,7 @@ class Trainer:
         self.progress = Progress()
         self.scores: dict[str, float] = {}
         self.kept: list[tuple[float, int]] = []  # score and step of the step-*.pt files, best first
-        self.signal: int | None = None
-        self.validating = False
+        self.signals = Signals()
         self.window = Window()
         self.started = time.monotonic()
 
@@ -99,7 +85,7 @@ class Trainer:
         """
         limits = self.config.trainer
         batches = iter(self.batches)
-        with self._signals(), Journal(self.folder, self.progress.step, self._share_done()) as journal:
+        with self.signals, Journal(self.folder, self.progress.step, self._share_done()) as journal:
             try:
                 while True:
                     if self._validation_due():
@@ -112,8 +98,7 @@ class Trainer:
                         self._report(journal)
                     if self.progress.step % limits.save_every_steps == 0:
                         self._save_last()
-                    if self.signal is not None:
-                        raise Interrupted(self.signal)
+                    self.signals.check()
                 if self.progress.validated_step != self.progress.step:
                     self._validate(journal)
             except Interrupted:
@@ -203,17 +188,13 @@ class Trainer:
         """What the validation found; None where validation itself failed, which is an error in the log and a gap in the records."""
         self.model.eval()
         try:
-            self.validating = True
-            if self.signal is not None:
-                raise Interrupted(self.signal)
-            return self.validate()
+            with self.signals.at_once():
+                return self.validate()
         except NmtError:
             raise
         except Exception:
             log.exception("the validation after update %d failed; training goes on without its scores", self.progress.step)
             return None
-        finally:
-            self.validating = False
 
     def _report(self, journal: Journal) -> None:
         """Record the means since the last report: the only place where an update waits for the device."""
@@ -275,20 +256,3 @@ class Trainer:
     def _seconds(self) -> float:
         """Time spent on this run, validation included, summed over its continuations."""
         return self.progress.seconds + time.monotonic() - self.started
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """End cleanly on Ctrl-C, SIGTERM and a closed terminal: after the update at hand, or at once within a validation."""
-
-        def note(number: int, _: FrameType | None) -> None:
-            self.signal = number
-            if self.validating:
-                raise Interrupted(number)
-
-        numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-        before = {number: signal.signal(number, note) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

@@ -9,7 +9,7 @@ import nmt
 
 PACKAGE = Path(nmt.__file__).parent
 LAYERS = [
-    {"errors", "language"},
+    {"errors", "language", "interruption"},
     {"schema", "files", "network", "workers"},
     {"config"},
     {"metrics", "translation", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}

@@ -20,8 +20,9 @@ from nmt.data.batches import make_batch
 from nmt.data.dataset import PreparedCorpus
 from nmt.data.prepare import prepare
 from nmt.errors import ConfigError, DataError
+from nmt.interruption import Interrupted
 from nmt.journal import Validation
-from nmt.trainer import Interrupted, Trainer
+from nmt.trainer import Trainer
 
 
 def trainer_of(config: TrainConfig, name: str = "run") -> Trainer:
