@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from nmt.schema import Range
+from nmt.schema import Absent, Range
 
 Count = Annotated[int, Range(1)]
 Threads = Annotated[int, Range(1, 1024)]
@@ -133,6 +133,7 @@ class TrainerConfig:
     save_every_steps: Count
     log_every_steps: Count
     keep: CountOrZero
+    ema_decay: Annotated[Annotated[float, Range(0, 0.999999)] | None, Absent(None)]
     label_smoothing: Annotated[float, Range(0, 0.9)]
     samples: CountOrZero
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from nmt.averaging import MovingAverage
 from nmt.checkpoint import Checkpoint, save_checkpoint
 from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
@@ -69,6 +70,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model.parameters(), config.optimizer)
         self.scheduler = Scheduler(config.scheduler, config.optimizer.lr)
+        self.average = MovingAverage(model, config.trainer.ema_decay)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=dtype == torch.float16)
         self.progress = Progress()
         self.scores: dict[str, float] = {}
@@ -112,6 +114,7 @@ class Trainer:
         """Go on exactly where `checkpoint`, a last.pt, was written."""
         training = checkpoint.training
         self.model.load_state_dict(checkpoint.model)
+        self.average.load_state_dict(training.get("average", {}))
         self.optimizer.load_state_dict(training["optimizer"])
         self.scheduler.load_state_dict(training["scheduler"])
         self.scaler.load_state_dict(training["scaler"])
@@ -155,6 +158,7 @@ class Trainer:
         self.window.gradient_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), math.inf if clip_norm is None else clip_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
+        self.average.update()
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.tgt_tokens += tokens
 
@@ -166,23 +170,28 @@ class Trainer:
         """Score the model, keep it where it is the best so far, tell the schedule, save."""
         self._report(journal)
         began = time.monotonic()
-        validation = self._score()
-        progress, metric = self.progress, self.config.trainer.metric
-        progress.validated_step = progress.step
-        progress.validation_seconds = time.monotonic() - began
-        if validation is not None:
-            self.scores = dict(validation.scores)
-            score = self.scores[metric]
-            improved = is_better(metric, score, progress.best)
-            progress.without_improvement = 0 if improved else progress.without_improvement + 1
-            if improved:
-                progress.best, progress.best_step = score, progress.step
-            journal.validation(progress.step, validation, improved, self._seconds())
-            if self.scheduler.validated(improved):
-                log.info("no better %s for a while: learning rate cut to %.3g", metric, self.scheduler.lr(progress.step + 1))
-            self._keep(score, improved)
+        with self.average.applied():
+            validation = self._score()
+            self.progress.validated_step = self.progress.step
+            self.progress.validation_seconds = time.monotonic() - began
+            if validation is not None:
+                self._note(journal, validation)
         self._save_last()
         self.window = Window()  # the time of a validation is not training speed
+
+    def _note(self, journal: Journal, validation: Validation) -> None:
+        """Take note of the scores of the model as it is, and keep it where it is good."""
+        progress, metric = self.progress, self.config.trainer.metric
+        self.scores = dict(validation.scores)
+        score = self.scores[metric]
+        improved = is_better(metric, score, progress.best)
+        progress.without_improvement = 0 if improved else progress.without_improvement + 1
+        if improved:
+            progress.best, progress.best_step = score, progress.step
+        journal.validation(progress.step, validation, improved, self._seconds())
+        if self.scheduler.validated(improved):
+            log.info("no better %s for a while: learning rate cut to %.3g", metric, self.scheduler.lr(progress.step + 1))
+        self._keep(score, improved)
 
     def _score(self) -> Validation | None:
         """What the validation found; None where validation itself failed, which is an error in the log and a gap in the records."""
@@ -220,18 +229,18 @@ class Trainer:
 
     def _save_last(self) -> None:
         """Write last.pt, with all that an exact continuation needs."""
-        self._save(
-            self.folder / "last.pt",
-            {
-                "optimizer": self.optimizer.state_dict(),
-                "scheduler": self.scheduler.state_dict(),
-                "scaler": self.scaler.state_dict(),
-                "batches": self.batches.state_dict(),
-                "progress": dataclasses.asdict(self.progress) | {"seconds": self._seconds()},
-                "kept": [list(kept) for kept in self.kept],
-                "random": random_states(),
-            },
-        )
+        training = {
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": self.scheduler.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "average": self.average.state_dict(),
+            "batches": self.batches.state_dict(),
+            "progress": dataclasses.asdict(self.progress) | {"seconds": self._seconds()},
+            "kept": [list(kept) for kept in self.kept],
+            "random": random_states(),
+        }
+        with self.average.applied():
+            self._save(self.folder / "last.pt", training)
 
     def _save(self, path: Path, training: dict[str, object] | None = None) -> None:
         about = {

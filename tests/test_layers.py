@@ -19,7 +19,7 @@ LAYERS = [
     {"translator", "data.prepare", "journal"},
     {"alignment"},
     {"pictures"},
-    {"validation", "trainer", "resume"},
+    {"validation", "trainer", "resume", "averaging"},
     {"pipeline"},
     {"cli"},
     {"__main__"},

@@ -68,6 +68,7 @@ VARIANTS = [
     ("precision=fp32", "batches.accumulate=1"),
     ("precision=bf16", "batches.accumulate=2"),
     ("optimizer=adadelta", "scheduler=inverse_sqrt", "trainer.keep=2", "tokenizer.joint=false"),
+    ("trainer.ema_decay=0.9", "trainer.keep=2"),
 ]
 
 
@@ -186,6 +187,34 @@ def test_a_metric_that_falls_is_better_when_lower(composed: Composer) -> None:
     trainer.validate = lambda: Validation({"loss": next(scores)})
     trainer.run()
     assert (trainer.progress.best, trainer.progress.best_step) == (2.0, 8)
+
+
+def test_what_is_validated_and_kept_is_the_moving_average(composed: Composer) -> None:
+    """As a run without an average that goes through the same weights, averaged here."""
+    plain = trainer_of(composed("trainer.save_every_steps=1"), "plain")
+    average = {name: tensor.clone() for name, tensor in plain.model.state_dict().items()}
+    update = plain._update
+
+    def averaging(batches: Any) -> None:
+        update(batches)
+        decay = min(0.5, (1 + plain.progress.step) / (10 + plain.progress.step))
+        for name, tensor in plain.model.state_dict().items():
+            average[name] = decay * average[name] + (1 - decay) * tensor
+
+    plain._update = averaging  # type: ignore[method-assign]
+    plain.run()
+    trainer = trainer_of(composed("trainer.ema_decay=0.5", "trainer.keep=1"), "averaged")
+    trainer.run()
+    trained = dict(plain.model.state_dict())
+    assert all(torch.equal(tensor, trained[name]) for name, tensor in trainer.model.state_dict().items())
+    last = load_checkpoint(trainer.folder / "last.pt")
+    assert all(torch.equal(tensor, trained[name]) for name, tensor in last.training["average"]["weights"].items())
+    for name in ("last.pt", f"step-{trainer.progress.best_step}.pt", "best.pt"):
+        if load_checkpoint(trainer.folder / name).about["step"] == 12:
+            torch.testing.assert_close(load_checkpoint(trainer.folder / name).model, average)
+    plain.model.load_state_dict(average)
+    assert plain.validate().scores["loss"] == pytest.approx(last.about["scores"]["loss"], rel=1e-5)
+    assert trainer.validate().scores["loss"] != pytest.approx(last.about["scores"]["loss"], rel=1e-3)
 
 
 def test_a_failed_validation_is_a_gap_and_not_an_end(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:

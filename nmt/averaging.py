@@ -1,0 +1,74 @@
+"""Averages of weights: a moving one along a training run, and the mean of several checkpoints."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class MovingAverage:
+    """An exponential moving average of a model's weights, which translates better than the weights that the last few updates left.
+
+    After update t it is d · average + (1 − d) · weights with d = min(decay, (1 + t) / (10 + t)): the average of few updates forgets
+    fast, so that the weights drawn by chance at the start are soon out of it. Where decay is None there is no average, and every
+    method leaves the model as it is.
+    """
+
+    def __init__(self, model: nn.Module, decay: float | None) -> None:
+        """Begin with the model's weights as they are.
+
+        Args:
+            model: whose weights are averaged; a parameter under two names is averaged once.
+            decay: the share of the average that an update leaves in it, 0 to 1.
+        """
+        self.model, self.decay, self.updates = model, decay, 0
+        self.weights = {} if decay is None else _weights(model)
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take in the weights that an update has just left."""
+        if self.decay is not None:
+            self.updates += 1
+            decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+            torch._foreach_lerp_(list(self.weights.values()), list(self.model.parameters()), 1 - decay)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The average in place of the model's weights until the block ends."""
+        with replaced(self.model, self.weights):
+            yield
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold beside the average, which it holds as its model; empty where there is none."""
+        return {} if self.decay is None else {"updates": self.updates, "weights": _weights(self.model)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state, with the model of its checkpoint in place; without a state, begin an average here."""
+        self.updates = state.get("updates", 0)
+        self.weights = {} if self.decay is None else _weights(self.model)
+        set_weights(self.model, state.get("weights", {}))
+
+
+@contextmanager
+def replaced(model: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
+    """The model with other weights, which are copied into its own tensors, and with its own again when the block ends."""
+    own = {name: parameter.detach().clone() for name, parameter in model.named_parameters() if name in weights}
+    set_weights(model, weights)
+    try:
+        yield
+    finally:
+        set_weights(model, own)
+
+
+@torch.no_grad()
+def set_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights by name into the model's parameters."""
+    for name, parameter in model.named_parameters():
+        if name in weights:
+            parameter.copy_(weights[name])
+
+
+def _weights(model: nn.Module) -> dict[str, Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
