@@ -1,6 +1,6 @@
 """Averages of weights: a moving one along a training run, and the mean of several checkpoints."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -49,6 +49,23 @@ class MovingAverage:
         self.updates = state.get("updates", 0)
         self.weights = {} if self.decay is None else _weights(self.model)
         set_weights(self.model, state.get("weights", {}))
+
+
+def mean_weights(models: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each weight, summed in float64, of one or more models with the same names and shapes; two are in memory at a time.
+
+    Names that share a tensor in the first model (tied weights) share one in the mean, so that a file of it does not hold it twice.
+    """
+    each = iter(models)
+    first, count = next(each), 1
+    names = {tensor.data_ptr(): name for name, tensor in first.items()}
+    totals = {name: first[name].to(torch.float64, copy=True) for name in names.values()}
+    for model in each:
+        count += 1
+        for name, total in totals.items():
+            total += model[name]
+    means = {name: (total / count).to(first[name].dtype) for name, total in totals.items()}
+    return {name: means[names[tensor.data_ptr()]] for name, tensor in first.items()}
 
 
 @contextmanager

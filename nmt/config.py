@@ -133,6 +133,7 @@ class TrainerConfig:
     save_every_steps: Count
     log_every_steps: Count
     keep: CountOrZero
+    average: Annotated[CountOrZero, Absent(0)]
     ema_decay: Annotated[Annotated[float, Range(0, 0.999999)] | None, Absent(None)]
     label_smoothing: Annotated[float, Range(0, 0.9)]
     samples: CountOrZero

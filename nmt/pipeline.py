@@ -82,7 +82,7 @@ def train(config: TrainConfig) -> int:
         return 128 + stop.number
     best = trainer.progress
     log.info("stopped at update %d by %s", best.step, reached)
-    if best.best is not None:
+    if best.best is not None and best.averaged is None:
         log.info("best %s %.2f after update %d: %s", config.trainer.metric, best.best, best.best_step, folder / "best.pt")
     return 0
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import torch
 
-from nmt.averaging import MovingAverage
-from nmt.checkpoint import Checkpoint, save_checkpoint
+from nmt.averaging import MovingAverage, mean_weights, replaced
+from nmt.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
 from nmt.device import autocast, random_states, restore_random_states
-from nmt.errors import NmtError
+from nmt.errors import ConfigError, NmtError
 from nmt.interruption import Interrupted, Signals
 from nmt.journal import Journal, Validation, Window
 from nmt.metrics import is_better
@@ -38,6 +38,7 @@ class Progress:
     best_step: int = 0
     without_improvement: int = 0
     tgt_tokens: int = 0
+    averaged: float | None = None  # the score of best.pt where it is a mean of models that no single one has beaten since
     finished: str = ""
 
 
@@ -64,7 +65,14 @@ class Trainer:
             blank: a checkpoint with the run's configuration and tokenizers, to be filled in whenever one is saved.
             folder: where last.pt and best.pt go.
             dtype: the type of the matrix products, float32, bfloat16 or float16.
+
+        Raises:
+            ConfigError: settings that contradict each other.
         """
+        if (average := config.trainer.average) > config.trainer.keep:
+            raise ConfigError(
+                f"trainer.average={average} needs as many models that are kept: give trainer.keep={average} (it is {config.trainer.keep})"
+            )
         self.config, self.model, self.batches, self.validate = config, model, batches, validate
         self.blank, self.folder, self.dtype = blank, folder, dtype
         self.device = next(model.parameters()).device
@@ -103,6 +111,7 @@ class Trainer:
                     self.signals.check()
                 if self.progress.validated_step != self.progress.step:
                     self._validate(journal)
+                self._average_best()
             except Interrupted:
                 self._save_last()
                 raise
@@ -133,8 +142,9 @@ class Trainer:
             return f"trainer.max_steps={limits.max_steps}"
         if limits.max_epochs is not None and self.batches.epoch >= limits.max_epochs:
             return f"trainer.max_epochs={limits.max_epochs}"
-        # The last validation counts too, so its time is kept free.
-        if limits.max_minutes is not None and self._seconds() + progress.validation_seconds >= 60 * limits.max_minutes:
+        # The last validation counts too, and that of the average after it, so their time is kept free.
+        last = progress.validation_seconds * (2 if limits.average else 1)
+        if limits.max_minutes is not None and self._seconds() + last >= 60 * limits.max_minutes:
             return f"trainer.max_minutes={limits.max_minutes:g}"
         return ""
 
@@ -215,7 +225,8 @@ class Trainer:
     def _keep(self, score: float, improved: bool) -> None:
         """Write best.pt and the trainer.keep best step-*.pt; remove those that fell out."""
         step, keep = self.progress.step, self.config.trainer.keep
-        if improved:
+        if improved and is_better(self.config.trainer.metric, score, self.progress.averaged):
+            self.progress.averaged = None
             self._save(self.folder / "best.pt")
         ranked = [(score, step)]
         for kept in self.kept:  # an equal score keeps its place: the earlier model needed less training
@@ -226,6 +237,23 @@ class Trainer:
             self._save(self.folder / f"step-{step}.pt")
         for _, dropped in ranked[keep:]:
             (self.folder / f"step-{dropped}.pt").unlink(missing_ok=True)
+
+    def _average_best(self) -> None:
+        """Score the mean of the best trainer.average models that were kept; where it is better than best.pt, it becomes best.pt."""
+        metric, progress = self.config.trainer.metric, self.progress
+        kept = [step for _, step in self.kept[: self.config.trainer.average] if (self.folder / f"step-{step}.pt").exists()]
+        if len(kept) < 2 or progress.best is None:
+            return
+        with replaced(self.model, mean_weights(load_checkpoint(self.folder / f"step-{step}.pt").model for step in kept)):
+            if (validation := self._score()) is None:
+                return
+            score, best = validation.scores[metric], progress.best if progress.averaged is None else progress.averaged
+            better = is_better(metric, score, best)
+            if better:
+                progress.averaged = score
+                self._save(self.folder / "best.pt", scores=dict(validation.scores), averaged=sorted(kept))
+        verdict = "better than best.pt, which had %.2f: it is best.pt now" if better else "no better than best.pt, which has %.2f and stays"
+        log.info(f"the mean of the models of updates %s has %s %.2f, {verdict}", ", ".join(map(str, sorted(kept))), metric, score, best)
 
     def _save_last(self) -> None:
         """Write last.pt, with all that an exact continuation needs."""
@@ -242,7 +270,7 @@ class Trainer:
         with self.average.applied():
             self._save(self.folder / "last.pt", training)
 
-    def _save(self, path: Path, training: dict[str, object] | None = None) -> None:
+    def _save(self, path: Path, training: dict[str, object] | None = None, **facts: object) -> None:
         about = {
             "step": self.progress.step,
             "epoch": self.batches.epoch,
@@ -251,7 +279,9 @@ class Trainer:
             "scores": self.scores,
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
-        filled = dataclasses.replace(self.blank, model=self.model.state_dict(), about=self.blank.about | about, training=training or {})
+        filled = dataclasses.replace(
+            self.blank, model=self.model.state_dict(), about=self.blank.about | about | facts, training=training or {}
+        )
         save_checkpoint(path, filled)
 
     def _share_done(self) -> float:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.averaging import MovingAverage, replaced
+from nmt.averaging import MovingAverage, mean_weights, replaced
 
 
 class Tied(nn.Module):
@@ -93,3 +93,18 @@ def test_an_average_can_be_begun_and_given_up_within_a_run() -> None:
     assert given_up.state_dict() == {}
     with given_up.applied():
         assert all(torch.equal(tensor, trained[name]) for name, tensor in model.state_dict().items())
+
+
+def test_the_mean_of_models_is_exact_and_tied_weights_stay_tied() -> None:
+    half = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)
+    models = [{**Tied().state_dict(), "half": half * number} for number in (1, 2, 3)]
+    before = [{name: tensor.clone() for name, tensor in model.items()} for model in models]
+    mean = mean_weights(model for model in models)
+    for name, tensor in mean.items():
+        expected = torch.stack([model[name].double() for model in models]).mean(0)
+        torch.testing.assert_close(tensor.double(), expected, atol=1e-15, rtol=0)
+        assert tensor.dtype == models[0][name].dtype
+        assert all(torch.equal(model[name], old[name]) for model, old in zip(models, before, strict=True))
+    assert mean["first.weight"] is mean["second.weight"]
+    assert list(mean) == list(models[0])
+    assert all(torch.equal(tensor, models[1][name]) for name, tensor in mean_weights([models[1]]).items())
