@@ -5,7 +5,6 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -21,25 +20,10 @@ from nmt.journal import Journal, Validation, Window
 from nmt.metrics import is_better
 from nmt.model.seq2seq import Seq2Seq
 from nmt.optimizer import build_optimizer
+from nmt.progress import Progress
 from nmt.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class Progress:
-    """How far a run has come: plain numbers, saved and restored as they are."""
-
-    step: int = 0
-    seconds: float = 0.0
-    validated_step: int = 0
-    validation_seconds: float = 0.0
-    best: float | None = None
-    best_step: int = 0
-    without_improvement: int = 0
-    tgt_tokens: int = 0
-    averaged: float | None = None  # the score of best.pt where it is a mean of models that no single one has beaten since
-    finished: str = ""
 
 
 class Trainer:
@@ -135,18 +119,7 @@ class Trainer:
 
     def limit_reached(self) -> str:
         """Which limit ends the training now, or an empty text."""
-        limits, progress = self.config.trainer, self.progress
-        if limits.patience is not None and progress.without_improvement >= limits.patience:
-            return f"trainer.patience={limits.patience}: so many validations without a better {limits.metric}"
-        if limits.max_steps is not None and progress.step >= limits.max_steps:
-            return f"trainer.max_steps={limits.max_steps}"
-        if limits.max_epochs is not None and self.batches.epoch >= limits.max_epochs:
-            return f"trainer.max_epochs={limits.max_epochs}"
-        # The last validation counts too, and that of the average after it, so their time is kept free.
-        last = progress.validation_seconds * (2 if limits.average else 1)
-        if limits.max_minutes is not None and self._seconds() + last >= 60 * limits.max_minutes:
-            return f"trainer.max_minutes={limits.max_minutes:g}"
-        return ""
+        return self.progress.limit(self.config.trainer, self.batches.epoch, self._seconds())
 
     def _update(self, batches: list[Batch]) -> None:
         """One optimizer step on the mean loss per target token of all the batches together."""
@@ -286,11 +259,7 @@ class Trainer:
 
     def _share_done(self) -> float:
         """How much of the run is done, 0 to 1, by the limit that is nearest."""
-        limits = self.config.trainer
-        reached = ((self.progress.step, limits.max_steps), (self.batches.epochs_done, limits.max_epochs))
-        shares = [value / limit for value, limit in reached if limit]
-        shares += [self._seconds() / (60 * limits.max_minutes)] if limits.max_minutes else []
-        return min(1.0, max(shares, default=0.0))
+        return self.progress.share(self.config.trainer, self.batches.epochs_done, self._seconds())
 
     def _seconds(self) -> float:
         """Time spent on this run, validation included, summed over its continuations."""

@@ -12,7 +12,7 @@ LAYERS = [
     {"errors", "language", "interruption"},
     {"schema", "files", "network", "workers"},
     {"config"},
-    {"metrics", "translation", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
+    {"metrics", "progress", "translation", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
     | {"model.kernels"},
     {"device", "tokenizer", "data.corpus", "data.hub", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}
     | {"model.inference", "optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
