@@ -1,11 +1,17 @@
 """Averages of weights: a moving one along a training run, and the mean of several checkpoints."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import dataclasses
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from nmt.checkpoint import Checkpoint, load_checkpoint
+from nmt.errors import CheckpointError, ConfigError
+from nmt.resume import differences
 
 
 class MovingAverage:
@@ -66,6 +72,40 @@ def mean_weights(models: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
             total += model[name]
     means = {name: (total / count).to(first[name].dtype) for name, total in totals.items()}
     return {name: means[names[tensor.data_ptr()]] for name, tensor in first.items()}
+
+
+def average_checkpoints(paths: Sequence[str]) -> Checkpoint:
+    """A checkpoint with the mean of the weights of several, and with all that the first of them says of data, training and settings.
+
+    Its scores are empty, since nobody has measured them; about["averaged"] says which files it is made of.
+
+    Raises:
+        ConfigError: `paths` is empty, or holds something else than texts.
+        CheckpointError: one cannot be read, or is of another network or other tokenizers than the first.
+    """
+    if not paths or not all(isinstance(path, str) for path in paths):
+        raise ConfigError(f"checkpoints={paths}: one or more files are expected, such as checkpoints=[a.pt,b.pt]")
+    first = load_checkpoint(paths[0])
+
+    def models() -> Iterator[Mapping[str, Tensor]]:
+        yield first.model
+        for path in paths[1:]:
+            other = load_checkpoint(path)
+            if told := _difference(first, other):
+                raise CheckpointError(f"{path} cannot be averaged with {paths[0]}: {told}")
+            yield other.model
+
+    about = first.about | {"scores": {}, "averaged": list(paths), "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    return dataclasses.replace(first, model=mean_weights(models()), about=about, training={})
+
+
+def _difference(first: Checkpoint, other: Checkpoint) -> str:
+    """What keeps two checkpoints from being averaged; an empty text where nothing does."""
+    groups = (dataclasses.asdict(checkpoint.config.model) for checkpoint in (first, other))
+    told = [f"its {key} is {there}, not {here}" for key, here, there in differences(*groups, "model.")]
+    sides = (("source", first.src_tokenizer, other.src_tokenizer), ("target", first.tgt_tokenizer, other.tgt_tokenizer))
+    told += [f"its {side} tokenizer is another one" for side, one, another in sides if one.model != another.model]
+    return ", ".join(told)
 
 
 @contextmanager

@@ -235,6 +235,14 @@ class TranslateConfig:
 
 
 @dataclass(frozen=True)
+class AverageConfig:
+    """Everything that `nmt average` reads."""
+
+    checkpoints: FilePaths
+    output: FilePath
+
+
+@dataclass(frozen=True)
 class InfoConfig:
     """Everything that `nmt info` reads."""
 

@@ -1,10 +1,17 @@
 """Averages of weights are exact, and a model gets its own weights back."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
+from toy_corpus import Composer, sentences
 
-from nmt.averaging import MovingAverage, mean_weights, replaced
+from nmt.averaging import MovingAverage, average_checkpoints, mean_weights, replaced
+from nmt.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from nmt.errors import CheckpointError, ConfigError
+from nmt.tokenizer import train_tokenizers
+from nmt.translator import build_model
 
 
 class Tied(nn.Module):
@@ -108,3 +115,42 @@ def test_the_mean_of_models_is_exact_and_tied_weights_stay_tied() -> None:
     assert mean["first.weight"] is mean["second.weight"]
     assert list(mean) == list(models[0])
     assert all(torch.equal(tensor, models[1][name]) for name, tensor in mean_weights([models[1]]).items())
+
+
+def saved(path: Path, composed: Composer, *overrides: str) -> str:
+    """A checkpoint with new weights, as training leaves one at update 3."""
+    config = composed(*overrides)
+    source, target = train_tokenizers(*zip(*sentences(200, 1), strict=True), config.tokenizer)
+    model = build_model(config.model, source, target).state_dict()
+    about = {"step": 3, "data": "x", "scores": {"bleu": 7.0}}
+    save_checkpoint(path, Checkpoint(config, source, target, model, about, {"optimizer": {"x": torch.ones(3)}}))
+    return str(path)
+
+
+def test_checkpoints_give_one_with_the_mean_of_their_weights(composed: Composer, tmp_path: Path) -> None:
+    paths = [saved(tmp_path / f"{name}.pt", composed, f"run.name={name}") for name in "abc"]
+    average = average_checkpoints(paths)
+    first, *_ = models = [load_checkpoint(path) for path in paths]
+    for name, tensor in average.model.items():
+        torch.testing.assert_close(tensor, sum(model.model[name] for model in models) / 3, atol=1e-7, rtol=0)
+    assert average.training == {} and average.config == first.config and average.src_tokenizer.model == first.src_tokenizer.model
+    assert average.about["scores"] == {} and average.about["averaged"] == paths and average.about["step"] == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("model.encoder_size=24", "model.readout=tanh"), "its model.encoder_size is 24, not 16, its model.readout is tanh, not maxout$"),
+        (("tokenizer.vocab_size=300",), "its source tokenizer is another one, its target tokenizer is another one$"),
+    ],
+)
+def test_what_keeps_checkpoints_from_being_averaged_is_said(composed: Composer, tmp_path: Path, change: tuple[str, ...], told: str) -> None:
+    one, two = saved(tmp_path / "a.pt", composed), saved(tmp_path / "b.pt", composed, *change)
+    with pytest.raises(CheckpointError, match=rf"b\.pt cannot be averaged with .*a\.pt: {told}"):
+        average_checkpoints([one, one, two])
+
+
+@pytest.mark.parametrize("paths", [[], [["a.pt", "b.pt"]]])
+def test_a_list_of_files_is_needed(paths: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"one or more files are expected, such as checkpoints=\[a\.pt,b\.pt\]"):
+        average_checkpoints(paths)
