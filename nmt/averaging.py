@@ -46,6 +46,12 @@ class MovingAverage:
         with replaced(self.model, self.weights):
             yield
 
+    def move_to(self, weights: Mapping[str, Tensor]) -> None:
+        """Give these weights to the model, and to the average as well."""
+        set_weights(self.model, weights)
+        if self.decay is not None:
+            self.weights = _weights(self.model)
+
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must hold beside the average, which it holds as its model; empty where there is none."""
         return {} if self.decay is None else {"updates": self.updates, "weights": _weights(self.model)}

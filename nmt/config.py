@@ -109,6 +109,7 @@ class SchedulerConfig:
     factor: Annotated[float, Range(0, 1, above=True)] | None
     patience: CountOrZero | None
     min_lr: NotNegative | None
+    return_to_best: Annotated[bool, Absent(False)]
 
 
 @dataclass(frozen=True)

@@ -157,13 +157,14 @@ class Trainer:
             validation = self._score()
             self.progress.validated_step = self.progress.step
             self.progress.validation_seconds = time.monotonic() - began
-            if validation is not None:
-                self._note(journal, validation)
+            improved = validation is not None and self._note(journal, validation)
+        if validation is not None and self.scheduler.validated(improved):
+            self._cut()
         self._save_last()
         self.window = Window()  # the time of a validation is not training speed
 
-    def _note(self, journal: Journal, validation: Validation) -> None:
-        """Take note of the scores of the model as it is, and keep it where it is good."""
+    def _note(self, journal: Journal, validation: Validation) -> bool:
+        """Take note of the scores of the model as it is, and keep it where it is good; True where it is the best so far."""
         progress, metric = self.progress, self.config.trainer.metric
         self.scores = dict(validation.scores)
         score = self.scores[metric]
@@ -172,9 +173,18 @@ class Trainer:
         if improved:
             progress.best, progress.best_step = score, progress.step
         journal.validation(progress.step, validation, improved, self._seconds())
-        if self.scheduler.validated(improved):
-            log.info("no better %s for a while: learning rate cut to %.3g", metric, self.scheduler.lr(progress.step + 1))
         self._keep(score, improved)
+        return improved
+
+    def _cut(self) -> None:
+        """Say that the rate was cut, and go on from the weights of best.pt where scheduler.return_to_best says so."""
+        metric, rate = self.config.trainer.metric, self.scheduler.lr(self.progress.step + 1)
+        log.info("no better %s for a while: learning rate cut to %.3g", metric, rate)
+        best = self.folder / "best.pt"
+        if self.config.scheduler.return_to_best and best.exists():
+            checkpoint = load_checkpoint(best)
+            self.average.move_to(checkpoint.model)
+            log.info("back to the weights of update %d, the best so far", checkpoint.about["step"])
 
     def _score(self) -> Validation | None:
         """What the validation found; None where validation itself failed, which is an error in the log and a gap in the records."""

@@ -70,6 +70,7 @@ VARIANTS = [
     ("optimizer=adadelta", "scheduler=inverse_sqrt", "trainer.keep=2", "tokenizer.joint=false"),
     ("trainer.ema_decay=0.9", "trainer.keep=2"),
     ("trainer.average=2", "trainer.keep=3", "trainer.ema_decay=0.5", "trainer.valid_every_steps=4"),
+    ("scheduler.return_to_best=true", "scheduler.patience=0", "optimizer.lr=0.3", "trainer.valid_every_steps=2", "trainer.ema_decay=0.5"),
 ]
 
 
@@ -216,6 +217,36 @@ def test_what_is_validated_and_kept_is_the_moving_average(composed: Composer) ->
     plain.model.load_state_dict(average)
     assert plain.validate().scores["loss"] == pytest.approx(last.about["scores"]["loss"], rel=1e-5)
     assert trainer.validate().scores["loss"] != pytest.approx(last.about["scores"]["loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize("decay", ["null", "0.5"])
+def test_a_cut_of_the_rate_returns_to_the_best_weights(composed: Composer, decay: str) -> None:
+    settings = ("trainer.valid_every_steps=2", f"trainer.ema_decay={decay}", "trainer.max_steps=8")
+    trainer = trainer_of(composed(*settings, "scheduler.return_to_best=true"))
+    seen = scored(trainer, 5.0, 7.0, 6.0, 3.0)  # patience is 1
+    moments: list[Tensor] = []
+    cut = trainer._cut
+
+    def noting() -> None:
+        moments.extend(state["exp_avg"].clone() for state in trainer.optimizer.state.values())
+        cut()
+        for name, tensor in trainer.model.state_dict().items():
+            assert torch.equal(tensor, seen[1][name])
+        with trainer.average.applied():
+            for name, tensor in trainer.model.state_dict().items():
+                assert torch.equal(tensor, seen[1][name])
+
+    trainer._cut = noting  # type: ignore[method-assign]
+    trainer.run()
+    assert len(seen) == 4 and moments
+    last = load_checkpoint(trainer.folder / "last.pt")
+    assert all(torch.equal(tensor, seen[1][name]) for name, tensor in last.model.items())
+    states = last.training["optimizer"]["state"].values()
+    assert all(torch.equal(state["exp_avg"], moment) for state, moment in zip(states, moments, strict=True))
+    stays = trainer_of(composed(*settings), "stays")
+    seen = scored(stays, 5.0, 7.0, 6.0, 3.0)
+    stays.run()
+    assert all(torch.equal(tensor, seen[3][name]) for name, tensor in load_checkpoint(stays.folder / "last.pt").model.items())
 
 
 def scored(trainer: Trainer, *scores: float) -> list[dict[str, Tensor]]:
