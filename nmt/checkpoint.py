@@ -5,7 +5,7 @@ import hashlib
 import io
 import pickle
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,11 +105,29 @@ def _task(checkpoint: Checkpoint) -> tuple[str | bytes, ...]:
     return data.src_lang, data.tgt_lang, checkpoint.src_tokenizer.model, checkpoint.tgt_tokenizer.model
 
 
+def outline(checkpoint: Checkpoint) -> Iterator[str]:
+    """What a checkpoint is, in lines for people: its size, what is known about it, and its configuration."""
+    parameters = sum(tensor.numel() for tensor in checkpoint.model.values())
+    known = {"parameters": parameters, **checkpoint.about, **dataclasses.asdict(checkpoint.config)}
+    for name, value in known.items():
+        yield from _outline(name, value)
+
+
 def digest(content: Mapping[str, Any]) -> str:
     """SHA-256 over every tensor, number, string and name in a checkpoint, but the digest itself."""
     sha = hashlib.sha256()
     _feed(sha, {name: value for name, value in content.items() if name != "digest"})
     return sha.hexdigest()
+
+
+def _outline(name: str, value: Any, indent: str = "") -> Iterator[str]:
+    """Nested facts, one a line."""
+    if not isinstance(value, dict):
+        yield f"{indent}{name}: {value}"
+        return
+    yield f"{indent}{name}:"
+    for key, item in value.items():
+        yield from _outline(key, item, indent + "  ")
 
 
 def _feed(sha: "hashlib._Hash", value: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from nmt.config import PATH, EvaluateConfig, InfoConfig, PrepareConfig, TrainConfig, TranslateConfig, config_dir
+from nmt.config import PATH, AverageConfig, EvaluateConfig, InfoConfig, PrepareConfig, TrainConfig, TranslateConfig, config_dir
 from nmt.errors import ConfigError, NmtError
 from nmt.schema import load, settings, unknown_setting
 
@@ -20,6 +20,7 @@ VERBS: dict[str, tuple[type, str]] = {
     "train": (TrainConfig, "train a model; the same command again goes on where it stopped"),
     "evaluate": (EvaluateConfig, "BLEU, chrF and TER of a model or of an existing translation"),
     "translate": (TranslateConfig, "translate a file or a pipe, one line out for each line in"),
+    "average": (AverageConfig, "one model of the mean weights of several checkpoints of a run"),
     "info": (InfoConfig, "say what a checkpoint is"),
 }
 OVERVIEW = """nmt trains recurrent attention translators.

@@ -119,6 +119,7 @@ class SchedulerConfig:
     factor: Annotated[float, Range(0, 1, above=True)] | None
     patience: CountOrZero | None
     min_lr: NotNegative | None
+    return_to_best: Annotated[bool, Absent(False)]
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,8 @@ class TrainerConfig:
     save_every_steps: Count
     log_every_steps: Count
     keep: CountOrZero
+    average: Annotated[CountOrZero, Absent(0)]
+    ema_decay: Annotated[Annotated[float, Range(0, 0.999999)] | None, Absent(None)]
     label_smoothing: Annotated[float, Range(0, 0.9)]
     samples: CountOrZero
 
@@ -248,6 +251,14 @@ class TranslateConfig:
     workers: Workers
     decode: dict[str, Any]
     run: MachineConfig
+
+
+@dataclass(frozen=True)
+class AverageConfig:
+    """Everything that `nmt average` reads."""
+
+    checkpoints: FilePaths
+    output: FilePath
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The five commands: what is read, built and written, in which order. Every part does its work elsewhere."""
+"""The six commands: what is read, built and written, in which order. Every part does its work elsewhere."""
 
 import dataclasses
 import functools
@@ -17,8 +17,10 @@ from typing import Any, BinaryIO
 import torch
 from tqdm import tqdm
 
-from nmt.checkpoint import Checkpoint, load_checkpoint, load_checkpoints
+from nmt.averaging import average_checkpoints
+from nmt.checkpoint import Checkpoint, load_checkpoint, load_checkpoints, outline, save_checkpoint
 from nmt.config import (
+    AverageConfig,
     DataConfig,
     DecodeConfig,
     EvaluateConfig,
@@ -39,10 +41,11 @@ from nmt.errors import ConfigError
 from nmt.evaluate import Report, check_lengths, test_set
 from nmt.evaluate import evaluate as score
 from nmt.files import make_folder, writing
+from nmt.interruption import Interrupted
 from nmt.pictures import draw_each
 from nmt.resume import refuse_changes
 from nmt.schema import load
-from nmt.trainer import Interrupted, Trainer
+from nmt.trainer import Trainer
 from nmt.translation import Translation, to_json
 from nmt.translator import Translator, build_model
 from nmt.validation import Validator, batch_pairs, mean_loss
@@ -81,7 +84,7 @@ def train(config: TrainConfig) -> int:
         return 128 + stop.number
     best = trainer.progress
     log.info("stopped at update %d by %s", best.step, reached)
-    if best.best is not None:
+    if best.best is not None and best.averaged is None:
         log.info("best %s %.2f after update %d: %s", config.trainer.metric, best.best, best.best_step, folder / "best.pt")
     return 0
 
@@ -123,14 +126,15 @@ def translate(config: TranslateConfig) -> None:
                 out.flush()
 
 
+def average(config: AverageConfig) -> None:
+    """`nmt average`: one checkpoint of the mean weights of several."""
+    save_checkpoint(config.output, average_checkpoints(config.checkpoints))
+    log.info("%s is the mean of %d checkpoints", config.output, len(config.checkpoints))
+
+
 def info(config: InfoConfig) -> None:
     """`nmt info`: what a checkpoint is, on stdout."""
-    checkpoint = load_checkpoint(config.checkpoint)
-    parameters = sum(tensor.numel() for tensor in checkpoint.model.values())
-    facts = {"checkpoint": config.checkpoint, "parameters": parameters, **checkpoint.about}
-    groups = dataclasses.asdict(checkpoint.config)
-    for name, value in [*facts.items(), *groups.items()]:
-        print("\n".join(_outline(name, value)))
+    print(f"checkpoint: {config.checkpoint}", *outline(load_checkpoint(config.checkpoint)), sep="\n")
 
 
 def _machine(run: RunConfig | MachineConfig) -> torch.device:
@@ -282,13 +286,3 @@ def _described(corpus: PreparedCorpus) -> str:
     pieces = f"{src.vocab_size:,} joint pieces" if src is tgt else f"{src.vocab_size:,} source and {tgt.vocab_size:,} target pieces"
     lengths = f"{facts['src_mean_tokens']:.1f} and {facts['tgt_mean_tokens']:.1f} pieces a sentence"
     return f"{len(corpus.train):,} pairs, {lengths}, {pieces}, {len(corpus.valid):,} validation pairs"
-
-
-def _outline(name: str, value: Any, indent: str = "") -> Iterator[str]:
-    """Nested facts, one a line."""
-    if not isinstance(value, dict):
-        yield f"{indent}{name}: {value}"
-        return
-    yield f"{indent}{name}:"
-    for key, item in value.items():
-        yield from _outline(key, item, indent + "  ")

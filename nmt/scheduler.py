@@ -18,8 +18,10 @@ class Scheduler:
             base_lr: the rate at the end of the warm-up.
 
         Raises:
-            ConfigError: a setting that this schedule needs is null.
+            ConfigError: a setting that this schedule needs is null, or one is set that it does not have.
         """
+        if config.return_to_best and config.name != "plateau":
+            raise ConfigError(f"scheduler.return_to_best=true is for scheduler=plateau; {config.name} cuts no rate")
         for name in ("factor", "patience", "min_lr") if config.name == "plateau" else ():
             if getattr(config, name) is None:
                 raise ConfigError(f"scheduler.{name} is null, but scheduler.name=plateau needs it: give scheduler.{name}=…")

@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 import sentencepiece
@@ -82,8 +83,8 @@ class Tokenizer:
         texts = self.decode(ids)
         sentencepiece.set_random_generator_seed(seed)
         with ThreadPoolExecutor(1) as fresh:  # a thread has a generator of its own, which takes the seed at its first use and never again
-            options = {"enable_sampling": True, "nbest_size": -1, "alpha": alpha, "num_threads": 1}
-            sampled: list[list[int]] = fresh.submit(self._processor.encode, texts, **options).result()
+            encode = partial(self._processor.encode, texts, enable_sampling=True, nbest_size=-1, alpha=alpha, num_threads=1)
+            sampled: list[list[int]] = fresh.submit(encode).result()
         pairs = zip(ids, sampled, texts, self.decode(sampled), strict=True)
         return [new if self.unk_id not in old and text == back else old for old, new, text, back in pairs]
 

@@ -3,54 +3,27 @@
 import dataclasses
 import logging
 import math
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import torch
 
-from nmt.checkpoint import Checkpoint, save_checkpoint
+from nmt.averaging import MovingAverage, mean_weights, replaced
+from nmt.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
 from nmt.device import autocast, random_states, restore_random_states
-from nmt.errors import NmtError
+from nmt.errors import ConfigError, NmtError
+from nmt.interruption import Interrupted, Signals
 from nmt.journal import Journal, Validation, Window
 from nmt.metrics import is_better
 from nmt.model.seq2seq import Seq2Seq
 from nmt.optimizer import build_optimizer
+from nmt.progress import Progress
 from nmt.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
-
-
-class Interrupted(BaseException):
-    """A signal asked training to end, and the state is saved.
-
-    It derives from BaseException, as KeyboardInterrupt does, since nothing on the way out may swallow it.
-    """
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
-
-
-@dataclass
-class Progress:
-    """How far a run has come: plain numbers, saved and restored as they are."""
-
-    step: int = 0
-    seconds: float = 0.0
-    validated_step: int = 0
-    validation_seconds: float = 0.0
-    best: float | None = None
-    best_step: int = 0
-    without_improvement: int = 0
-    tgt_tokens: int = 0
-    finished: str = ""
 
 
 class Trainer:
@@ -76,18 +49,25 @@ class Trainer:
             blank: a checkpoint with the run's configuration and tokenizers, to be filled in whenever one is saved.
             folder: where last.pt and best.pt go.
             dtype: the type of the matrix products, float32, bfloat16 or float16.
+
+        Raises:
+            ConfigError: settings that contradict each other.
         """
+        if (average := config.trainer.average) > config.trainer.keep:
+            raise ConfigError(
+                f"trainer.average={average} needs as many models that are kept: give trainer.keep={average} (it is {config.trainer.keep})"
+            )
         self.config, self.model, self.batches, self.validate = config, model, batches, validate
         self.blank, self.folder, self.dtype = blank, folder, dtype
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model.parameters(), config.optimizer)
         self.scheduler = Scheduler(config.scheduler, config.optimizer.lr)
+        self.average = MovingAverage(model, config.trainer.ema_decay)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=dtype == torch.float16)
         self.progress = Progress()
         self.scores: dict[str, float] = {}
         self.kept: list[tuple[float, int]] = []  # score and step of the step-*.pt files, best first
-        self.signal: int | None = None
-        self.validating = False
+        self.signals = Signals()
         self.window = Window()
         self.started = time.monotonic()
 
@@ -99,7 +79,7 @@ class Trainer:
         """
         limits = self.config.trainer
         batches = iter(self.batches)
-        with self._signals(), Journal(self.folder, self.progress.step, self._share_done()) as journal:
+        with self.signals, Journal(self.folder, self.progress.step, self._share_done()) as journal:
             try:
                 while True:
                     if self._validation_due():
@@ -112,10 +92,10 @@ class Trainer:
                         self._report(journal)
                     if self.progress.step % limits.save_every_steps == 0:
                         self._save_last()
-                    if self.signal is not None:
-                        raise Interrupted(self.signal)
+                    self.signals.check()
                 if self.progress.validated_step != self.progress.step:
                     self._validate(journal)
+                self._average_best()
             except Interrupted:
                 self._save_last()
                 raise
@@ -127,6 +107,7 @@ class Trainer:
         """Go on exactly where `checkpoint`, a last.pt, was written."""
         training = checkpoint.training
         self.model.load_state_dict(checkpoint.model)
+        self.average.load_state_dict(training.get("average", {}))
         self.optimizer.load_state_dict(training["optimizer"])
         self.scheduler.load_state_dict(training["scheduler"])
         self.scaler.load_state_dict(training["scaler"])
@@ -138,17 +119,7 @@ class Trainer:
 
     def limit_reached(self) -> str:
         """Which limit ends the training now, or an empty text."""
-        limits, progress = self.config.trainer, self.progress
-        if limits.patience is not None and progress.without_improvement >= limits.patience:
-            return f"trainer.patience={limits.patience}: so many validations without a better {limits.metric}"
-        if limits.max_steps is not None and progress.step >= limits.max_steps:
-            return f"trainer.max_steps={limits.max_steps}"
-        if limits.max_epochs is not None and self.batches.epoch >= limits.max_epochs:
-            return f"trainer.max_epochs={limits.max_epochs}"
-        # The last validation counts too, so its time is kept free.
-        if limits.max_minutes is not None and self._seconds() + progress.validation_seconds >= 60 * limits.max_minutes:
-            return f"trainer.max_minutes={limits.max_minutes:g}"
-        return ""
+        return self.progress.limit(self.config.trainer, self.batches.epoch, self._seconds())
 
     def _update(self, batches: list[Batch]) -> None:
         """One optimizer step on the mean loss per target token of all the batches together."""
@@ -170,6 +141,7 @@ class Trainer:
         self.window.gradient_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), math.inf if clip_norm is None else clip_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
+        self.average.update()
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.tgt_tokens += tokens
 
@@ -181,39 +153,50 @@ class Trainer:
         """Score the model, keep it where it is the best so far, tell the schedule, save."""
         self._report(journal)
         began = time.monotonic()
-        validation = self._score()
-        progress, metric = self.progress, self.config.trainer.metric
-        progress.validated_step = progress.step
-        progress.validation_seconds = time.monotonic() - began
-        if validation is not None:
-            self.scores = dict(validation.scores)
-            score = self.scores[metric]
-            improved = is_better(metric, score, progress.best)
-            progress.without_improvement = 0 if improved else progress.without_improvement + 1
-            if improved:
-                progress.best, progress.best_step = score, progress.step
-            journal.validation(progress.step, validation, improved, self._seconds())
-            if self.scheduler.validated(improved):
-                log.info("no better %s for a while: learning rate cut to %.3g", metric, self.scheduler.lr(progress.step + 1))
-            self._keep(score, improved)
+        with self.average.applied():
+            validation = self._score()
+            self.progress.validated_step = self.progress.step
+            self.progress.validation_seconds = time.monotonic() - began
+            improved = validation is not None and self._note(journal, validation)
+        if validation is not None and self.scheduler.validated(improved):
+            self._cut()
         self._save_last()
         self.window = Window()  # the time of a validation is not training speed
+
+    def _note(self, journal: Journal, validation: Validation) -> bool:
+        """Take note of the scores of the model as it is, and keep it where it is good; True where it is the best so far."""
+        progress, metric = self.progress, self.config.trainer.metric
+        self.scores = dict(validation.scores)
+        score = self.scores[metric]
+        improved = is_better(metric, score, progress.best)
+        progress.without_improvement = 0 if improved else progress.without_improvement + 1
+        if improved:
+            progress.best, progress.best_step = score, progress.step
+        journal.validation(progress.step, validation, improved, self._seconds())
+        self._keep(score, improved)
+        return improved
+
+    def _cut(self) -> None:
+        """Say that the rate was cut, and go on from the weights of best.pt where scheduler.return_to_best says so."""
+        metric, rate = self.config.trainer.metric, self.scheduler.lr(self.progress.step + 1)
+        log.info("no better %s for a while: learning rate cut to %.3g", metric, rate)
+        best = self.folder / "best.pt"
+        if self.config.scheduler.return_to_best and best.exists():
+            checkpoint = load_checkpoint(best)
+            self.average.move_to(checkpoint.model)
+            log.info("back to the weights of update %d, the best so far", checkpoint.about["step"])
 
     def _score(self) -> Validation | None:
         """What the validation found; None where validation itself failed, which is an error in the log and a gap in the records."""
         self.model.eval()
         try:
-            self.validating = True
-            if self.signal is not None:
-                raise Interrupted(self.signal)
-            return self.validate()
+            with self.signals.at_once():
+                return self.validate()
         except NmtError:
             raise
         except Exception:
             log.exception("the validation after update %d failed; training goes on without its scores", self.progress.step)
             return None
-        finally:
-            self.validating = False
 
     def _report(self, journal: Journal) -> None:
         """Record the means since the last report: the only place where an update waits for the device."""
@@ -225,7 +208,8 @@ class Trainer:
     def _keep(self, score: float, improved: bool) -> None:
         """Write best.pt and the trainer.keep best step-*.pt; remove those that fell out."""
         step, keep = self.progress.step, self.config.trainer.keep
-        if improved:
+        if improved and is_better(self.config.trainer.metric, score, self.progress.averaged):
+            self.progress.averaged = None
             self._save(self.folder / "best.pt")
         ranked = [(score, step)]
         for kept in self.kept:  # an equal score keeps its place: the earlier model needed less training
@@ -237,22 +221,39 @@ class Trainer:
         for _, dropped in ranked[keep:]:
             (self.folder / f"step-{dropped}.pt").unlink(missing_ok=True)
 
+    def _average_best(self) -> None:
+        """Score the mean of the best trainer.average models that were kept; where it is better than best.pt, it becomes best.pt."""
+        metric, progress = self.config.trainer.metric, self.progress
+        kept = [step for _, step in self.kept[: self.config.trainer.average] if (self.folder / f"step-{step}.pt").exists()]
+        if len(kept) < 2 or progress.best is None:
+            return
+        with replaced(self.model, mean_weights(load_checkpoint(self.folder / f"step-{step}.pt").model for step in kept)):
+            if (validation := self._score()) is None:
+                return
+            score, best = validation.scores[metric], progress.best if progress.averaged is None else progress.averaged
+            better = is_better(metric, score, best)
+            if better:
+                progress.averaged = score
+                self._save(self.folder / "best.pt", scores=dict(validation.scores), averaged=sorted(kept))
+        verdict = "better than best.pt, which had %.2f: it is best.pt now" if better else "no better than best.pt, which has %.2f and stays"
+        log.info(f"the mean of the models of updates %s has %s %.2f, {verdict}", ", ".join(map(str, sorted(kept))), metric, score, best)
+
     def _save_last(self) -> None:
         """Write last.pt, with all that an exact continuation needs."""
-        self._save(
-            self.folder / "last.pt",
-            {
-                "optimizer": self.optimizer.state_dict(),
-                "scheduler": self.scheduler.state_dict(),
-                "scaler": self.scaler.state_dict(),
-                "batches": self.batches.state_dict(),
-                "progress": dataclasses.asdict(self.progress) | {"seconds": self._seconds()},
-                "kept": [list(kept) for kept in self.kept],
-                "random": random_states(),
-            },
-        )
+        training: dict[str, object] = {
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": self.scheduler.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "average": self.average.state_dict(),
+            "batches": self.batches.state_dict(),
+            "progress": dataclasses.asdict(self.progress) | {"seconds": self._seconds()},
+            "kept": [list(kept) for kept in self.kept],
+            "random": random_states(),
+        }
+        with self.average.applied():
+            self._save(self.folder / "last.pt", training)
 
-    def _save(self, path: Path, training: dict[str, object] | None = None) -> None:
+    def _save(self, path: Path, training: dict[str, object] | None = None, **facts: object) -> None:
         about = {
             "step": self.progress.step,
             "epoch": self.batches.epoch,
@@ -261,34 +262,15 @@ class Trainer:
             "scores": self.scores,
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
-        filled = dataclasses.replace(self.blank, model=self.model.state_dict(), about=self.blank.about | about, training=training or {})
+        filled = dataclasses.replace(
+            self.blank, model=self.model.state_dict(), about=self.blank.about | about | facts, training=training or {}
+        )
         save_checkpoint(path, filled)
 
     def _share_done(self) -> float:
         """How much of the run is done, 0 to 1, by the limit that is nearest."""
-        limits = self.config.trainer
-        reached = ((self.progress.step, limits.max_steps), (self.batches.epochs_done, limits.max_epochs))
-        shares = [value / limit for value, limit in reached if limit]
-        shares += [self._seconds() / (60 * limits.max_minutes)] if limits.max_minutes else []
-        return min(1.0, max(shares, default=0.0))
+        return self.progress.share(self.config.trainer, self.batches.epochs_done, self._seconds())
 
     def _seconds(self) -> float:
         """Time spent on this run, validation included, summed over its continuations."""
         return self.progress.seconds + time.monotonic() - self.started
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """End cleanly on Ctrl-C, SIGTERM and a closed terminal: after the update at hand, or at once within a validation."""
-
-        def note(number: int, _: FrameType | None) -> None:
-            self.signal = number
-            if self.validating:
-                raise Interrupted(number)
-
-        numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-        before = {number: signal.signal(number, note) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

@@ -9,17 +9,18 @@ import nmt
 
 PACKAGE = Path(nmt.__file__).parent
 LAYERS = [
-    {"errors", "language"},
+    {"errors", "language", "interruption"},
     {"schema", "files", "network", "workers"},
     {"config"},
-    {"metrics", "translation", "coverage", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
+    {"metrics", "progress", "translation", "coverage", "loss"}
+    | {"model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
     | {"model.kernels"},
     {"device", "tokenizer", "data.corpus", "data.hub", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}
     | {"model.inference", "model.ensemble", "optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
     {"translator", "data.prepare", "journal"},
     {"alignment"},
     {"pictures"},
-    {"validation", "trainer", "resume"},
+    {"validation", "trainer", "resume", "averaging"},
     {"pipeline"},
     {"cli"},
     {"__main__"},

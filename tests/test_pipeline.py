@@ -158,6 +158,18 @@ def test_info_says_what_a_checkpoint_is(capsys: pytest.CaptureFixture[str]) -> N
     assert all(word in told for word in ("parameters", "step", "bleu", "encoder_size: 32", "torch", "src_lang: en"))
 
 
+def test_the_mean_of_checkpoints_is_a_checkpoint(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["average", "checkpoints=[runs/test/best.pt,runs/test/last.pt]", "output=mean, (1).pt"]) == 0
+    assert "mean, (1).pt is the mean of 2 checkpoints" in capsys.readouterr().err
+    assert main(["info", "checkpoint=mean, (1).pt"]) == 0
+    assert "averaged: ['runs/test/best.pt', 'runs/test/last.pt']" in capsys.readouterr().out
+    assert main(["evaluate", "checkpoint=mean, (1).pt", "split=test"]) == 0
+    assert main(["average", "checkpoints=runs/test/last.pt", "output=small.pt"]) == 0
+    assert Path("small.pt").stat().st_size < Path("runs/test/last.pt").stat().st_size
+    assert main(["average", "checkpoints=[runs/test/best.pt,none.pt]", "output=never.pt"]) == 2
+    assert "there is no checkpoint none.pt" in capsys.readouterr().err and not Path("never.pt").exists()
+
+
 def test_the_python_interface(corpus: Path) -> None:
     translator = Translator.load("runs/test/best.pt", device="cpu")
     texts = translator.translate(["The dog sees the big cat.", "", "The man hears the red bird."])

@@ -8,9 +8,14 @@ from nmt.scheduler import Scheduler
 
 
 def schedule(
-    name: str, warmup: int = 0, factor: float | None = None, patience: int | None = None, min_lr: float | None = None
+    name: str,
+    warmup: int = 0,
+    factor: float | None = None,
+    patience: int | None = None,
+    min_lr: float | None = None,
+    return_to_best: bool = False,
 ) -> Scheduler:
-    return Scheduler(SchedulerConfig(name, warmup, factor, patience, min_lr), base_lr=0.1)  # type: ignore[arg-type]
+    return Scheduler(SchedulerConfig(name, warmup, factor, patience, min_lr, return_to_best), base_lr=0.1)  # type: ignore[arg-type]
 
 
 def test_constant_after_a_linear_warm_up() -> None:
@@ -44,3 +49,9 @@ def test_the_state_goes_on() -> None:
 def test_a_plateau_needs_its_settings() -> None:
     with pytest.raises(ConfigError, match="scheduler.patience is null"):
         schedule("plateau", factor=0.5, min_lr=0.0)
+
+
+def test_only_a_plateau_returns_to_the_best() -> None:
+    schedule("plateau", factor=0.5, patience=1, min_lr=0.0, return_to_best=True)
+    with pytest.raises(ConfigError, match=r"scheduler\.return_to_best=true is for scheduler=plateau; constant cuts no rate"):
+        schedule("constant", return_to_best=True)

@@ -20,8 +20,9 @@ from nmt.data.batches import make_batch
 from nmt.data.dataset import PreparedCorpus
 from nmt.data.prepare import prepare
 from nmt.errors import ConfigError, DataError
+from nmt.interruption import Interrupted
 from nmt.journal import Validation
-from nmt.trainer import Interrupted, Trainer
+from nmt.trainer import Trainer
 
 
 def trainer_of(config: TrainConfig, name: str = "run") -> Trainer:
@@ -68,6 +69,9 @@ VARIANTS = [
     ("precision=bf16", "batches.accumulate=2"),
     ("optimizer=adadelta", "scheduler=inverse_sqrt", "trainer.keep=2", "tokenizer.joint=false"),
     ("batches.sampling=0.3", "batches.accumulate=2", "batches.max_tokens=1000"),
+    ("trainer.ema_decay=0.9", "trainer.keep=2"),
+    ("trainer.average=2", "trainer.keep=3", "trainer.ema_decay=0.5", "trainer.valid_every_steps=4"),
+    ("scheduler.return_to_best=true", "scheduler.patience=0", "optimizer.lr=0.3", "trainer.valid_every_steps=2", "trainer.ema_decay=0.5"),
 ]
 
 
@@ -193,6 +197,152 @@ def test_a_metric_that_falls_is_better_when_lower(composed: Composer) -> None:
     trainer.validate = lambda: Validation({"loss": next(scores)})
     trainer.run()
     assert (trainer.progress.best, trainer.progress.best_step) == (2.0, 8)
+
+
+def test_what_is_validated_and_kept_is_the_moving_average(composed: Composer) -> None:
+    """As a run without an average that goes through the same weights, averaged here."""
+    plain = trainer_of(composed("trainer.save_every_steps=1"), "plain")
+    average = {name: tensor.clone() for name, tensor in plain.model.state_dict().items()}
+    update = plain._update
+
+    def averaging(batches: Any) -> None:
+        update(batches)
+        decay = min(0.5, (1 + plain.progress.step) / (10 + plain.progress.step))
+        for name, tensor in plain.model.state_dict().items():
+            average[name] = decay * average[name] + (1 - decay) * tensor
+
+    plain._update = averaging  # type: ignore[method-assign]
+    plain.run()
+    trainer = trainer_of(composed("trainer.ema_decay=0.5", "trainer.keep=1"), "averaged")
+    trainer.run()
+    trained = dict(plain.model.state_dict())
+    assert all(torch.equal(tensor, trained[name]) for name, tensor in trainer.model.state_dict().items())
+    last = load_checkpoint(trainer.folder / "last.pt")
+    assert all(torch.equal(tensor, trained[name]) for name, tensor in last.training["average"]["weights"].items())
+    for name in ("last.pt", f"step-{trainer.progress.best_step}.pt", "best.pt"):
+        if load_checkpoint(trainer.folder / name).about["step"] == 12:
+            torch.testing.assert_close(load_checkpoint(trainer.folder / name).model, average)
+    plain.model.load_state_dict(average)
+    assert plain.validate().scores["loss"] == pytest.approx(last.about["scores"]["loss"], rel=1e-5)
+    assert trainer.validate().scores["loss"] != pytest.approx(last.about["scores"]["loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize("decay", ["null", "0.5"])
+def test_a_cut_of_the_rate_returns_to_the_best_weights(composed: Composer, decay: str) -> None:
+    settings = ("trainer.valid_every_steps=2", f"trainer.ema_decay={decay}", "trainer.max_steps=8")
+    trainer = trainer_of(composed(*settings, "scheduler.return_to_best=true"))
+    seen = scored(trainer, 5.0, 7.0, 6.0, 3.0)  # patience is 1
+    moments: list[Tensor] = []
+    cut = trainer._cut
+
+    def noting() -> None:
+        moments.extend(state["exp_avg"].clone() for state in trainer.optimizer.state.values())
+        cut()
+        for name, tensor in trainer.model.state_dict().items():
+            assert torch.equal(tensor, seen[1][name])
+        with trainer.average.applied():
+            for name, tensor in trainer.model.state_dict().items():
+                assert torch.equal(tensor, seen[1][name])
+
+    trainer._cut = noting  # type: ignore[method-assign]
+    trainer.run()
+    assert len(seen) == 4 and moments
+    last = load_checkpoint(trainer.folder / "last.pt")
+    assert all(torch.equal(tensor, seen[1][name]) for name, tensor in last.model.items())
+    states = last.training["optimizer"]["state"].values()
+    assert all(torch.equal(state["exp_avg"], moment) for state, moment in zip(states, moments, strict=True))
+    stays = trainer_of(composed(*settings), "stays")
+    seen = scored(stays, 5.0, 7.0, 6.0, 3.0)
+    stays.run()
+    assert all(torch.equal(tensor, seen[3][name]) for name, tensor in load_checkpoint(stays.folder / "last.pt").model.items())
+
+
+def scored(trainer: Trainer, *scores: float) -> list[dict[str, Tensor]]:
+    """Let the trainer's validations find these scores; returns a list that will hold the weights that each of them saw."""
+    left, seen = iter(scores), []
+
+    def validate() -> Validation:
+        seen.append({name: tensor.clone() for name, tensor in trainer.model.state_dict().items()})
+        return Validation({"bleu": next(left), "loss": 1.0})
+
+    trainer.validate = validate
+    return seen
+
+
+@pytest.mark.parametrize(("score", "wins"), [(9.0, True), (7.0, False), (math.nan, False)])
+@pytest.mark.parametrize("decay", ["null", "0.5"])
+def test_the_mean_of_the_best_becomes_best_where_it_is_better(
+    composed: Composer, caplog: pytest.LogCaptureFixture, score: float, wins: bool, decay: str
+) -> None:
+    caplog.set_level("INFO")
+    trainer = trainer_of(composed("trainer.valid_every_steps=4", "trainer.keep=3", "trainer.average=2", f"trainer.ema_decay={decay}"))
+    seen = scored(trainer, 5.0, 7.0, 6.0, score)
+    trainer.run()
+    mean = {name: (seen[1][name] + seen[2][name]) / 2 for name in seen[0]}
+    torch.testing.assert_close(seen[3], mean)
+    best, last = (load_checkpoint(trainer.folder / name) for name in ("best.pt", "last.pt"))
+    torch.testing.assert_close(best.model, mean if wins else seen[1], rtol=0, atol=1e-7)
+    assert best.about["scores"]["bleu"] == (9.0 if wins else 7.0)
+    assert best.about.get("averaged") == ([8, 12] if wins else None)
+    assert ("bleu 9.00, better than best.pt, which had 7.00" in caplog.text) == wins
+    assert ("no better than best.pt, which has 7.00" in caplog.text) != wins
+    assert "the mean of the models of updates 8, 12 has bleu" in caplog.text
+    torch.testing.assert_close(last.model, seen[2], rtol=0, atol=0)  # training would go on from its own weights
+    assert last.about["scores"]["bleu"] == 6.0 and "averaged" not in last.about
+
+
+def test_a_run_that_goes_on_after_its_average_keeps_the_best_of_both(composed: Composer) -> None:
+    settings = ("trainer.valid_every_steps=2", "trainer.keep=2", "trainer.average=2", "trainer.patience=3")
+    first = trainer_of(composed(*settings, "trainer.max_steps=4"))
+    seen = scored(first, 5.0, 7.0, 9.0)
+    first.run()
+    middle = trainer_of(composed(*settings, "trainer.max_steps=6"))
+    middle.restore(load_checkpoint(middle.folder / "last.pt"))
+    scored(middle, 8.0, 8.5)
+    middle.run()
+    assert middle.progress.best == 8.0 and middle.progress.without_improvement == 0  # patience compares models with models
+    best = load_checkpoint(middle.folder / "best.pt")
+    assert best.about["scores"]["bleu"] == 9.0 and all(torch.equal(tensor, best.model[name]) for name, tensor in mean_of(seen).items())
+    assert load_checkpoint(middle.folder / "step-6.pt").about["scores"]["bleu"] == 8.0
+    last = trainer_of(composed(*settings, "trainer.max_steps=8"))
+    last.restore(load_checkpoint(last.folder / "last.pt"))
+    scored(last, 10.0, 9.5)
+    last.run()
+    best = load_checkpoint(last.folder / "best.pt")
+    assert (best.about["scores"]["bleu"], best.about["step"], best.about.get("averaged")) == (10.0, 8, None)
+    assert last.progress.averaged is None
+
+
+def mean_of(seen: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: (seen[0][name] + seen[1][name]) / 2 for name in seen[0]}
+
+
+def test_a_run_that_is_stopped_in_the_validation_of_its_average_makes_it_again(composed: Composer) -> None:
+    settings = ("trainer.keep=2", "trainer.average=2")
+    calm = trainer_of(composed(*settings), "calm")
+    calm.run()
+    first = trainer_of(composed(*settings), "stopped")
+    validate, calls = first.validate, iter(range(9))
+
+    def interrupted() -> Validation:
+        if next(calls) == 2:
+            signal.raise_signal(signal.SIGTERM)
+        return validate()
+
+    first.validate = interrupted
+    with pytest.raises(Interrupted):
+        first.run()
+    second = trainer_of(composed(*settings), "stopped")
+    second.restore(load_checkpoint(second.folder / "last.pt"))
+    assert second.progress.step == second.progress.validated_step == 12
+    second.run()
+    for name in ("last.pt", "best.pt"):
+        assert_same(calm.folder / name, second.folder / name)
+
+
+def test_an_average_of_more_than_is_kept_is_refused(composed: Composer) -> None:
+    with pytest.raises(ConfigError, match=r"trainer.average=3 .*give trainer.keep=3 \(it is 2\)"):
+        trainer_of(composed("trainer.average=3", "trainer.keep=2"))
 
 
 def test_a_failed_validation_is_a_gap_and_not_an_end(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,3 +1,5 @@
+import copy
+
 """Several networks together: each step is the mean of their probabilities, and the search is the one of a single network."""
 
 import itertools
@@ -60,7 +62,7 @@ def every_sequence(models: list[Seq2Seq], src: Tensor) -> list[tuple[float, tupl
 @torch.no_grad()
 def test_a_wide_search_finds_the_best_by_mean_probabilities(models: list[Seq2Seq], batch: Batch) -> None:
     src, src_lengths, _, _ = batch
-    ensemble = Ensemble([Inference(model, torch.double) for model in models])
+    ensemble = Ensemble([Inference(copy.deepcopy(model).float(), torch.float32) for model in models])
     found = beam_search(
         ensemble.step,
         ensemble.start(src, src_lengths),

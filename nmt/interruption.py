@@ -1,0 +1,57 @@
+"""A clean end of training on Ctrl-C, SIGTERM or a closed terminal: after the update at hand, or at once within a validation."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # not every system has all of them
+
+
+class Interrupted(BaseException):
+    """A signal asked training to end, and the state is saved.
+
+    It derives from BaseException, as KeyboardInterrupt does, since nothing on the way out may swallow it.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+class Signals:
+    """Takes note of signals; a context manager that leaves their handlers as they were."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._raise = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._note) for name in NAMES if (number := getattr(signal, name, None))}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def check(self) -> None:
+        """Raises Interrupted if a signal has come."""
+        if self.number is not None:
+            raise Interrupted(self.number)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """A signal that comes within the block, or has come before it, raises Interrupted there."""
+        try:
+            self._raise = True
+            self.check()
+            yield
+        finally:
+            self._raise = False
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.number = number
+        if self._raise:
+            raise Interrupted(number)

@@ -1,0 +1,48 @@
+"""How far a training run has come, and whether that is far enough."""
+
+from dataclasses import dataclass
+
+from nmt.config import TrainerConfig
+
+
+@dataclass
+class Progress:
+    """Plain numbers, saved and restored as they are; `best` and what follows from it are of single models, never of a mean of several."""
+
+    step: int = 0
+    seconds: float = 0.0
+    validated_step: int = 0
+    validation_seconds: float = 0.0
+    best: float | None = None
+    best_step: int = 0
+    without_improvement: int = 0
+    tgt_tokens: int = 0
+    averaged: float | None = None  # the score of best.pt where it is a mean of models that no single one has beaten since
+    finished: str = ""
+
+    def limit(self, limits: TrainerConfig, epoch: int, seconds: float) -> str:
+        """Which limit ends the training now, or an empty text.
+
+        Args:
+            limits: where training ends.
+            epoch: how many epochs are complete.
+            seconds: time spent on the run.
+        """
+        if limits.patience is not None and self.without_improvement >= limits.patience:
+            return f"trainer.patience={limits.patience}: so many validations without a better {limits.metric}"
+        if limits.max_steps is not None and self.step >= limits.max_steps:
+            return f"trainer.max_steps={limits.max_steps}"
+        if limits.max_epochs is not None and epoch >= limits.max_epochs:
+            return f"trainer.max_epochs={limits.max_epochs}"
+        # The last validation counts too, and that of the average after it, so their time is kept free.
+        last = self.validation_seconds * (2 if limits.average else 1)
+        if limits.max_minutes is not None and seconds + last >= 60 * limits.max_minutes:
+            return f"trainer.max_minutes={limits.max_minutes:g}"
+        return ""
+
+    def share(self, limits: TrainerConfig, epochs: float, seconds: float) -> float:
+        """How much of the run is done, 0 to 1, by the limit that is nearest, after so many epochs and seconds."""
+        reached = ((self.step, limits.max_steps), (epochs, limits.max_epochs))
+        shares = [value / limit for value, limit in reached if limit]
+        shares += [seconds / (60 * limits.max_minutes)] if limits.max_minutes else []
+        return min(1.0, max(shares, default=0.0))
