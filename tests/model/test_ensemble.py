@@ -1,7 +1,6 @@
-import copy
-
 """Several networks together: each step is the mean of their probabilities, and the search is the one of a single network."""
 
+import copy
 import itertools
 import math
 from collections.abc import Callable
