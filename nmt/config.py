@@ -85,8 +85,8 @@ class ModelConfig:
     readout_size: Count
     initialization: Literal["paper", "uniform"]
     init_scale: Positive
-    dropout: Share
     tie: Annotated[Literal["none", "target", "all"], Absent("none")]
+    dropout: Share
     embedding_dropout: Annotated[Share | None, Absent(None)]
     readout_dropout: Annotated[Share | None, Absent(None)]
     annotation_dropout: Annotated[Share, Absent(0.0)]
