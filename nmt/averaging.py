@@ -15,7 +15,7 @@ from nmt.resume import differences
 
 
 class MovingAverage:
-    """An exponential moving average of a model's weights, which translates better than the weights that the last few updates left.
+    """An exponential moving average of a model's weights, which often translates better than what the last few updates left.
 
     After update t it is d · average + (1 − d) · weights with d = min(decay, (1 + t) / (10 + t)): the average of few updates forgets
     fast, so that the weights drawn by chance at the start are soon out of it. Where decay is None there is no average, and every
@@ -107,8 +107,8 @@ def average_checkpoints(paths: Sequence[str]) -> Checkpoint:
 
 def _difference(first: Checkpoint, other: Checkpoint) -> str:
     """What keeps two checkpoints from being averaged; an empty text where nothing does."""
-    groups = (dataclasses.asdict(checkpoint.config.model) for checkpoint in (first, other))
-    told = [f"its {key} is {there}, not {here}" for key, here, there in differences(*groups, "model.")]
+    here, there = (dataclasses.asdict(checkpoint.config.model) for checkpoint in (first, other))
+    told = [f"its {key} is {value}, not {expected}" for key, expected, value in differences(here, there, "model.")]
     sides = (("source", first.src_tokenizer, other.src_tokenizer), ("target", first.tgt_tokenizer, other.tgt_tokenizer))
     told += [f"its {side} tokenizer is another one" for side, one, another in sides if one.model != another.model]
     return ", ".join(told)
