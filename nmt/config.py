@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from nmt.schema import Range
+from nmt.schema import Absent, Range
 
 Count = Annotated[int, Range(1)]
 Threads = Annotated[int, Range(1, 1024)]
@@ -76,6 +76,7 @@ class ModelConfig:
     embedding_size: Count
     encoder_size: Count
     decoder_size: Count
+    cell: Annotated[Literal["gru", "conditional"], Absent("gru")]
     attention: Literal["additive", "dot", "general", "none"]
     attention_size: Count
     initial_state: Literal["backward", "mean"]

@@ -11,7 +11,8 @@ from nmt.model.dropout import Dropout
 class Decoder(nn.Module):
     """A GRU that looks at the source through attention before each step (Bahdanau et al. 2015, appendices A.1.2 and A.2.2).
 
-    Rows of the three gate matrices are in PyTorch's order: reset, update, new.
+    As a conditional GRU (Sennrich et al. 2017, "Nematus", section 2) it looks in the middle of a step, when the last word has been read.
+    Rows of the gate matrices are in PyTorch's order: reset, update, new.
     """
 
     def __init__(self, vocab_size: int, pad_id: int, config: ModelConfig) -> None:
@@ -24,6 +25,7 @@ class Decoder(nn.Module):
         self.gates_embedding = nn.Linear(embedding, 3 * state)
         self.gates_context = nn.Linear(annotation, 3 * state, bias=False)
         self.gates_state = nn.Linear(state, 3 * state)
+        self.gates_proposal = nn.Linear(state, 3 * state) if config.cell == "conditional" else None
         self.readout_state = nn.Linear(state, self.pieces * config.readout_size)
         self.readout_embedding = nn.Linear(embedding, self.pieces * config.readout_size, bias=False)
         self.readout_context = nn.Linear(annotation, self.pieces * config.readout_size, bias=False)
@@ -37,7 +39,7 @@ class Decoder(nn.Module):
     def step(self, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
         """From s_{i−1} and y_{i−1} to s_i, for K hypotheses of each sentence.
 
-        Attention looks from the previous state: c_i is a part of what makes s_i.
+        Attention looks from the previous state, or from what the last word made of it: c_i is a part of what makes s_i.
 
         Args:
             embedded: (B, K, E), E y_{i−1}.
@@ -47,18 +49,15 @@ class Decoder(nn.Module):
         Returns:
             s_i (B, K, D), c_i (B, K, 2H) and α_i (B, K, S).
         """
-        # e_ij = a(s_{i−1}, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j
+        if self.gates_proposal is not None:
+            # s'_i = GRU₁(s_{i−1}, W y);  e_ij = a(s'_i, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j;  s_i = GRU₂(s'_i, C c_i)
+            proposal = gru(self.gates_embedding(embedded), self.gates_state(state), state)
+            context, weights = self.attention(proposal, memory)
+            return gru(self.gates_context(context), self.gates_proposal(proposal), proposal), context, weights
+
+        # e_ij = a(s_{i−1}, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j;  s_i = GRU(s_{i−1}, W y + C c_i)
         context, weights = self.attention(state, memory)
-
-        # r = σ(W_r y + C_r c + U_r s_{i−1}),  z = σ(W_z y + C_z c + U_z s_{i−1}),  n = tanh(W y + C c + r ∘ U s_{i−1})
-        inputs = (self.gates_embedding(embedded) + self.gates_context(context)).to(state.dtype)
-        recurrent = self.gates_state(state).to(state.dtype)
-        size = state.shape[-1]
-        reset, update = torch.sigmoid(inputs[..., : 2 * size] + recurrent[..., : 2 * size]).chunk(2, -1)
-        new = torch.tanh(inputs[..., 2 * size :] + reset * recurrent[..., 2 * size :])
-
-        # s_i = (1 − z) ∘ n + z ∘ s_{i−1}
-        return torch.lerp(new, state, update), context, weights
+        return gru(self.gates_embedding(embedded) + self.gates_context(context), self.gates_state(state), state), context, weights
 
     def readout(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """What the next word is read from, t_i (…, readout_size), from s_i, y_{i−1} and c_i; with dropout in training.
@@ -70,3 +69,14 @@ class Decoder(nn.Module):
         readout = torch.maximum(*readout.chunk(2, -1)) if self.pieces == 2 else torch.tanh(readout)
         dropped: Tensor = self.dropout(readout)
         return dropped
+
+
+def gru(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    """The state after `state` (…, D), from the two halves x and u of its gates, (…, 3D), each with its bias.
+
+    r = σ(x_r + u_r),  z = σ(x_z + u_z),  n = tanh(x_n + r ∘ u_n);  (1 − z) ∘ n + z ∘ state.
+    """
+    inputs, recurrent, size = inputs.to(state.dtype), recurrent.to(state.dtype), state.shape[-1]
+    reset, update = torch.sigmoid(inputs[..., : 2 * size] + recurrent[..., : 2 * size]).chunk(2, -1)
+    new = torch.tanh(inputs[..., 2 * size :] + reset * recurrent[..., 2 * size :])
+    return torch.lerp(new, state, update)

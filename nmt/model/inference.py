@@ -14,7 +14,7 @@ class Inference:
 
     Gates and readout read an annotation h_j and a word y only through the products [C ; C_o] h_j and [W ; V_o] E y. The first are formed
     for each source position, where attention averages them in place of the annotations: with K hypotheses and T steps that saves K·T
-    products for S. The second are kept for each word that has come up. The state's products with U and W_a are one.
+    products for S. The second are kept for each word that has come up. The products with U and W_a of a state are one.
     """
 
     @torch.no_grad()
@@ -25,8 +25,10 @@ class Inference:
         self.dtype, self._size = dtype, decoder.gates_state.in_features
         self._both_ways = model.encoder.both_ways(dtype)
         query = 2 * attention.query.weight if isinstance(attention, Additive) else decoder.gates_state.weight[:0]
-        state_bias = functional.pad(decoder.gates_state.bias, (0, len(query)))
-        self._state = _product(dtype, (decoder.gates_state.weight, query), state_bias)
+        first = None if decoder.gates_proposal is None else decoder.gates_state
+        self._first = None if first is None else _product(dtype, (first.weight,), first.bias)
+        looking = decoder.gates_proposal or decoder.gates_state  # reads the state that attention looks from
+        self._state = _product(dtype, (looking.weight, query), functional.pad(looking.bias, (0, len(query))))
         self._values = _product(dtype, (decoder.gates_context.weight, decoder.readout_context.weight))
         embedding_bias = torch.cat((decoder.gates_embedding.bias, decoder.readout_state.bias))
         self._embedding = _product(dtype, (decoder.gates_embedding.weight, decoder.readout_embedding.weight), embedding_bias)
@@ -46,15 +48,16 @@ class Inference:
         """See `Seq2Seq.step`."""
         previous, memory, size = decoder_state.state, decoder_state.memory, self._size
         with torch.autocast(previous.device.type, enabled=False):
+            words = self._of_words(tokens)
+            if self._first is not None:
+                previous = _gru(words.to(previous.dtype), self._first(previous).to(previous.dtype), previous)
             recurrent = self._state(previous).to(previous.dtype)
             if isinstance(self._attention, Additive):
                 averaged, weights = self._attention.look(recurrent[..., 3 * size :], memory)
             else:
                 averaged, weights = self._attention(previous, memory)
-            inputs = (self._of_words(tokens) + averaged).to(previous.dtype)
-            reset, update = (inputs[..., : 2 * size] + recurrent[..., : 2 * size]).sigmoid_().chunk(2, -1)
-            new = tanh_(torch.addcmul(inputs[..., 2 * size : 3 * size], reset, recurrent[..., 2 * size : 3 * size]))
-            state = torch.lerp(new, previous, update)
+            inputs = (words + averaged).to(previous.dtype)
+            state = _gru(inputs if self._first is None else averaged.to(previous.dtype), recurrent, previous)
             readout = self._readout(state).to(state.dtype).add_(inputs[..., 3 * size :])
             readout = torch.maximum(*readout.chunk(2, -1)) if self._pieces == 2 else tanh_(readout)
             logits = self._vocabulary(readout).to(state.dtype)
@@ -74,3 +77,11 @@ class Inference:
 
 def _product(dtype: torch.dtype, weights: tuple[Tensor, ...], bias: Tensor | None = None) -> Product:
     return Product(torch.cat(weights).to(dtype), None if bias is None else bias.to(dtype))
+
+
+def _gru(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    """See nmt.model.decoder.gru; of inputs and recurrent (…, ≥ 3D), the first 3D count."""
+    size = state.shape[-1]
+    reset, update = (inputs[..., : 2 * size] + recurrent[..., : 2 * size]).sigmoid_().chunk(2, -1)
+    new = tanh_(torch.addcmul(inputs[..., 2 * size : 3 * size], reset, recurrent[..., 2 * size : 3 * size]))
+    return torch.lerp(new, state, update)

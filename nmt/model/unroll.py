@@ -1,10 +1,8 @@
 """The recurrences over whole sentences in training: the readable loop, and a fast one with a backward pass written by hand.
 
 Autograd through a loop forms and adds up every weight gradient once a step. Here the loop holds only what must wait for the state before
-it; states are stored, sigmoids are recomputed in backward, and each weight gradient is one matrix product at the end. Gates are stored in
-the order new, reset, update, so that in backward the gradients of both sides of the reset product are neighbours and need no copy:
-
-    n, r, z, n∘r, query      first three: of the input gates; last four: of the recurrent product
+it; states are stored, sigmoids are recomputed in backward, and each weight gradient is one matrix product at the end. What a step does,
+and in which order gates are stored, is in steps.py.
 """
 
 from typing import Any
@@ -13,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmt.model.attention import MASKED, Additive, Memory
+from nmt.model.attention import Additive, Memory
 from nmt.model.decoder import Decoder
-from nmt.model.kernels import Product, tanh_
-
-aten = torch.ops.aten
+from nmt.model.kernels import Product
+from nmt.model.steps import accumulate, attend_backward, attend_forward, gates_backward, gates_forward
+from nmt.model.unroll_conditional import ConditionalGru
 
 
 def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -56,13 +54,17 @@ def unroll_additive(decoder: Decoder, attention: Additive, embedded: Tensor, sta
     weight, bias = (p.roll(size, 0) for p in (decoder.gates_embedding.weight, decoder.gates_embedding.bias))
     gates = functional.linear(embedded.transpose(0, 1), weight, bias)
     values = functional.linear(memory.annotations, decoder.gates_context.weight.roll(size, 0))
-    recurrent = torch.cat((decoder.gates_state.weight, 2 * attention.query.weight)).to(gates.dtype)
-    bias = functional.pad(decoder.gates_state.bias, (0, attention.energy.shape[0])).to(gates.dtype)
+    looking = decoder.gates_proposal or decoder.gates_state  # reads the state that attention looks from
+    recurrent = torch.cat((looking.weight, 2 * attention.query.weight)).to(gates.dtype)
+    bias = functional.pad(looking.bias, (0, attention.energy.shape[0])).to(gates.dtype)
     wide = state.dtype
+    inputs = gates.to(wide), state, values.to(wide), memory.keys, ~memory.mask, recurrent, bias, 2 * attention.energy
     with torch.autocast(state.device.type, enabled=False):
-        states, weights = AttentionGru.apply(  # type: ignore[no-untyped-call]
-            gates.to(wide), state, values.to(wide), memory.keys, ~memory.mask, recurrent, bias, 2 * attention.energy
-        )
+        if decoder.gates_proposal is None:
+            states, weights = AttentionGru.apply(*inputs)  # type: ignore[no-untyped-call]
+        else:
+            first = (p.to(gates.dtype) for p in (decoder.gates_state.weight, decoder.gates_state.bias))
+            states, weights = ConditionalGru.apply(*inputs, *first)  # type: ignore[no-untyped-call]
     contexts = torch.bmm(weights.transpose(0, 1).to(memory.annotations.dtype), memory.annotations)
     return states.transpose(0, 1), contexts
 
@@ -103,23 +105,19 @@ class AttentionGru(torch.autograd.Function):
         Returns:
             states (T, B, D) and weights (T, B, S).
         """
-        (steps, batch, _), size, length = gates.shape, state.shape[1], keys.shape[1]
+        (steps, batch, _), size = gates.shape, state.shape[1]
         states = state.new_empty(steps + 1, batch, size)
         states[0] = state
-        weights = state.new_empty(steps, batch, length)
+        weights = state.new_empty(steps, batch, keys.shape[1])
         hidden = state.new_empty(steps, batch, recurrent.shape[0])
         active = torch.empty_like(gates)
         sigmoids = torch.empty_like(keys)
         product = Product(recurrent, bias)
         for t in range(steps):
-            h, new, r_z = hidden[t].copy_(product(states[t])), active[t, :, :size], active[t, :, size:]
-            torch.add(keys, h[:, None, 3 * size :], out=sigmoids).sigmoid_()
-            energies = torch.mv(sigmoids.view(-1, sigmoids.shape[2]), energy).view(batch, length)
-            alpha = torch.softmax(energies.masked_fill_(padding, MASKED), -1, out=weights[t])
+            h = hidden[t].copy_(product(states[t]))
+            alpha = attend_forward(keys, h[:, 3 * size :], energy, padding, sigmoids, weights[t])
             torch.baddbmm(gates[t].unsqueeze(1), alpha.unsqueeze(1), values, out=active[t].unsqueeze(1))
-            r_z.add_(h[:, : 2 * size]).sigmoid_()
-            tanh_(new.addcmul_(r_z[:, :size], h[:, 2 * size : 3 * size]))
-            torch.lerp(new, states[t], r_z[:, size:], out=states[t + 1])
+            gates_forward(active[t], h, states[t], active[t], states[t + 1])
         ctx.save_for_backward(states, weights, hidden, active, values, keys, recurrent, energy)
         return states[1:], weights
 
@@ -136,19 +134,13 @@ def _attention_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor, d_weigh
     d_state = torch.zeros_like(states[0])
     d_keys, d_energy, sigmoids = torch.zeros_like(keys), torch.zeros_like(energy), torch.empty_like(keys)
     for t in range(steps - 1, -1, -1):
-        d_t, d_query = d_all[t], d_all[t, :, 4 * size :]
+        d_t, query = d_all[t], hidden[t, :, 3 * size :]
         d_state.add_(d_states[t])
-        _gates_backward(d_state, active[t], states[t], hidden[t, :, 2 * size : 3 * size], d_t)
+        gates_backward(d_state, active[t], states[t], hidden[t, :, 2 * size : 3 * size], d_t)
         d_alpha = torch.baddbmm(d_weights[t].unsqueeze(2), values, d_t[:, : 3 * size].unsqueeze(2)).squeeze(2)
-        d_energies = d_alpha.mul_(weights[t])
-        d_energies.addcmul_(weights[t], d_energies.sum(-1, keepdim=True), value=-1)
-        torch.add(keys, hidden[t, :, None, 3 * size :], out=sigmoids).sigmoid_()
-        d_energy.addmv_(sigmoids.view(-1, attention).t(), d_energies.view(-1))
-        slopes = sigmoids.addcmul_(sigmoids, sigmoids, value=-1)
-        d_keys.addcmul_(slopes, d_energies.unsqueeze(2))
-        torch.mul(torch.bmm(d_energies.unsqueeze(1), slopes).squeeze(1), energy, out=d_query)
+        attend_backward(d_alpha, weights[t], keys, query, energy, sigmoids, d_keys, d_energy, d_t[:, 4 * size :])
         d_state.mul_(active[t, :, 2 * size :])
-        _accumulate(d_state, d_t[:, size:], recurrent)
+        accumulate(d_state, d_t[:, size:], recurrent)
     d_inputs, d_recurrent = d_all[..., : 3 * size], d_all[..., size:].flatten(0, 1).to(recurrent.dtype)
     d_values = torch.bmm(weights.permute(1, 2, 0), d_inputs.transpose(0, 1))
     d_matrix = d_recurrent.t() @ states[:-1].flatten(0, 1).to(recurrent.dtype)
@@ -166,14 +158,12 @@ class BidirectionalGru(torch.autograd.Function):
         hidden, active = gates.new_empty(2, steps, 2, batch, 3 * size)
         transposed, biases = recurrent.transpose(1, 2), bias.unsqueeze(1)
         for t in range(steps):
-            h, new, r_z = hidden[t], active[t, ..., :size], active[t, ..., size:]
+            h = hidden[t]
             if transposed.dtype == h.dtype:
                 torch.baddbmm(biases, states[t], transposed, out=h)
             else:
                 h.copy_(torch.baddbmm(biases, states[t].to(transposed.dtype), transposed))
-            torch.add(gates[:, t, :, size:], h[..., : 2 * size], out=r_z).sigmoid_()
-            tanh_(torch.addcmul(gates[:, t, :, :size], r_z[..., :size], h[..., 2 * size :], out=new))
-            torch.lerp(new, states[t], r_z[..., size:], out=states[t + 1])
+            gates_forward(gates[:, t], h, states[t], active[t], states[t + 1])
         ctx.save_for_backward(states, hidden, active, recurrent)
         return states[1:]
 
@@ -190,30 +180,9 @@ def _bidirectional_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor) -> 
     d_state = torch.zeros_like(states[0])
     for t in range(steps - 1, -1, -1):
         d_state.add_(d_states[t])
-        _gates_backward(d_state, active[t], states[t], hidden[t, ..., 2 * size :], d_all[:, t])
+        gates_backward(d_state, active[t], states[t], hidden[t, ..., 2 * size :], d_all[:, t])
         d_state.mul_(active[t, ..., 2 * size :])
-        _accumulate(d_state, d_all[:, t, :, size:], recurrent)
+        accumulate(d_state, d_all[:, t, :, size:], recurrent)
     d_recurrent = d_all[..., size:].flatten(1, 2).to(recurrent.dtype)
     d_matrix = torch.bmm(d_recurrent.transpose(1, 2), states[:-1].transpose(0, 1).flatten(1, 2).to(recurrent.dtype))
     return d_all[..., : 3 * size], d_matrix, d_recurrent.sum(1)
-
-
-def _gates_backward(d_state: Tensor, active: Tensor, previous: Tensor, hidden_new: Tensor, out: Tensor) -> None:
-    """From the gradient of s_t (…, D) those of n, r, z, before their nonlinearity, and of n∘r, side by side into out (…, ≥ 4D)."""
-    size = d_state.shape[-1]
-    new, reset, update = active.chunk(3, -1)
-    d_new, d_reset, d_update, d_hidden = (out[..., i * size : (i + 1) * size] for i in range(4))
-    aten.sigmoid_backward.grad_input((previous - new).mul_(d_state), update, grad_input=d_update)
-    aten.tanh_backward.grad_input(torch.addcmul(d_state, d_state, update, value=-1), new, grad_input=d_new)
-    aten.sigmoid_backward.grad_input(d_new * hidden_new, reset, grad_input=d_reset)
-    torch.mul(d_new, reset, out=d_hidden)
-
-
-def _accumulate(out: Tensor, x: Tensor, weight: Tensor) -> None:
-    """out += x @ weight, computed in the weight's dtype."""
-    if weight.dtype != out.dtype:
-        out.add_(torch.matmul(x.to(weight.dtype), weight))
-    elif weight.dim() == 2:
-        out.addmm_(x, weight)
-    else:
-        out.baddbmm_(x, weight)

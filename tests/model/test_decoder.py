@@ -50,8 +50,28 @@ def test_state_is_that_of_a_gru_cell_fed_embedding_and_context(config: Callable[
     torch.testing.assert_close(next_state, expected.view_as(next_state))
 
 
-def test_hypotheses_do_not_see_each_other(config: Callable[..., ModelConfig]) -> None:
-    decoder = make(config())
+def test_the_conditional_gru_looks_between_two_cells(config: Callable[..., ModelConfig]) -> None:
+    sizes = config(cell="conditional")
+    decoder = make(sizes)
+    assert decoder.gates_proposal is not None
+    first, second = (nn.GRUCell(size, sizes.decoder_size).double() for size in (sizes.embedding_size, 2 * sizes.encoder_size))
+    for cell, inputs_, recurrent in (
+        (first, decoder.gates_embedding, decoder.gates_state),
+        (second, decoder.gates_context, decoder.gates_proposal),
+    ):
+        cell.weight_ih.data, cell.weight_hh.data, cell.bias_hh.data = inputs_.weight.data, recurrent.weight.data, recurrent.bias.data
+        cell.bias_ih.data = inputs_.bias.data if inputs_.bias is not None else torch.zeros_like(cell.bias_ih)
+    embedded, state, memory = inputs(decoder, sizes)
+    proposal = first(embedded.flatten(0, 1), state.flatten(0, 1))
+    context, weights = decoder.attention(proposal.view_as(state), memory)
+    expected = second(context.flatten(0, 1), proposal).view_as(state)
+    for got, want in zip(decoder.step(embedded, state, memory), (expected, context, weights), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("cell", ["gru", "conditional"])
+def test_hypotheses_do_not_see_each_other(config: Callable[..., ModelConfig], cell: str) -> None:
+    decoder = make(config(cell=cell))
     embedded, state, memory = inputs(decoder, config())
     together = decoder.step(embedded, state, memory)
     for k in range(K):

@@ -12,7 +12,15 @@ from nmt.model.seq2seq import DecoderState, Seq2Seq
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 Network = Callable[..., Seq2Seq]
-OPTIONS: list[dict[str, Any]] = [{}, {"readout": "tanh"}, {"attention": "dot"}, {"attention": "general"}, {"attention": "none"}]
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"readout": "tanh"},
+    {"attention": "dot"},
+    {"attention": "general"},
+    {"attention": "none"},
+    {"cell": "conditional"},
+    {"cell": "conditional", "attention": "dot"},
+]
 
 
 def walk(start: Any, step: Any, batch: Batch, steps: int = 4) -> list[Tensor]:

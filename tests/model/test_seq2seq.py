@@ -20,6 +20,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"attention": "dot"},
     {"attention": "general"},
     {"attention": "none"},
+    {"cell": "conditional"},
+    {"cell": "conditional", "attention": "general"},
 ]
 
 
@@ -142,12 +144,12 @@ def test_learns_one_batch_by_heart(config: Callable[..., ModelConfig], batch: Ba
 
 def test_initialization_of_the_paper(config: Callable[..., ModelConfig]) -> None:
     torch.manual_seed(10)
-    sizes = config(initialization="paper", embedding_size=60, encoder_size=50, decoder_size=70, attention_size=80, readout_size=40)
-    model = Seq2Seq(sizes, 500, 600, 0, 3)
+    widths = {"embedding_size": 60, "encoder_size": 50, "decoder_size": 70, "attention_size": 80, "readout_size": 40}
+    model = Seq2Seq(config(initialization="paper", cell="conditional", **widths), 500, 600, 0, 3)
     for name, parameter in model.named_parameters():
         if "bias" in name or name.endswith("energy"):
             assert not parameter.any(), name
-        elif name.endswith(("weight_hh_l0", "gates_state.weight")):
+        elif name.endswith(("weight_hh_l0", "gates_state.weight", "gates_proposal.weight")):
             for gate in parameter.chunk(3):
                 torch.testing.assert_close(gate @ gate.t(), torch.eye(len(gate)), atol=1e-5, rtol=0)
         else:

@@ -9,6 +9,7 @@ from nmt.model import unroll
 from nmt.model.seq2seq import Seq2Seq
 
 Network = Callable[..., Seq2Seq]
+CELLS = pytest.mark.parametrize("cell", ["gru", "conditional"])
 
 
 def make_inputs(model: Seq2Seq, batch: int, length: int, steps: int, dtype: torch.dtype = torch.double) -> list[Tensor]:
@@ -32,9 +33,10 @@ def run(loop: Callable[..., tuple[Tensor, Tensor]], model: Seq2Seq, inputs: list
     return outputs, list(torch.autograd.grad(total, [embedded, state, annotations, *used]))
 
 
+@CELLS
 @pytest.mark.parametrize(("batch", "length", "steps"), [(3, 5, 4), (4, 3, 6), (1, 1, 1), (1, 4, 1), (2, 1, 3)])
-def test_the_fast_loop_equals_the_readable_one(network: Network, batch: int, length: int, steps: int) -> None:
-    model = network()
+def test_the_fast_loop_equals_the_readable_one(network: Network, batch: int, length: int, steps: int, cell: str) -> None:
+    model = network(cell=cell)
     inputs = make_inputs(model, batch, length, steps)
     fast, fast_grads = run(unroll.unroll, model, inputs)
     slow, slow_grads = run(unroll.unroll_steps, model, inputs)
@@ -42,8 +44,9 @@ def test_the_fast_loop_equals_the_readable_one(network: Network, batch: int, len
         torch.testing.assert_close(got, want, atol=1e-9, rtol=0)
 
 
-def test_additive_attention_takes_the_fast_loop(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = network()
+@CELLS
+def test_additive_attention_takes_the_fast_loop(network: Network, monkeypatch: pytest.MonkeyPatch, cell: str) -> None:
+    model = network(cell=cell)
     monkeypatch.setattr(unroll, "unroll_steps", None)
     run(unroll.unroll, model, make_inputs(model, 2, 3, 2))
 
@@ -62,8 +65,9 @@ def test_other_attentions_run_step_by_step(network: Network, attention: str) -> 
         torch.testing.assert_close(contexts[:, t : t + 1], context)
 
 
-def test_states_know_only_the_words_before_them(network: Network) -> None:
-    model = network()
+@CELLS
+def test_states_know_only_the_words_before_them(network: Network, cell: str) -> None:
+    model = network(cell=cell)
     embedded, state, annotations, mask = make_inputs(model, 3, 5, 4)
     memory = model.decoder.attention.memory(annotations, mask)
     changed = embedded.detach().clone()
@@ -77,13 +81,15 @@ def new(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.double, requires_grad=True)
 
 
-def test_gradcheck_of_the_attention_gru() -> None:
+def test_gradcheck_of_the_attention_grus() -> None:
     torch.manual_seed(7)
     batch, length, steps, size, attention = 2, 3, 3, 2, 4
     padding = torch.tensor([[False, False, False], [False, True, True]])
     leaves: list[Any] = [new(steps, batch, 3 * size), new(batch, size), new(batch, length, 3 * size), new(batch, length, attention)]
     weights = [new(3 * size + attention, size), new(3 * size + attention), new(attention)]
     assert torch.autograd.gradcheck(unroll.AttentionGru.apply, (*leaves, padding, *weights))
+    first = new(3 * size, size), new(3 * size)
+    assert torch.autograd.gradcheck(unroll.ConditionalGru.apply, (*leaves, padding, *weights, *first))
 
 
 def test_gradcheck_of_the_bidirectional_gru() -> None:
@@ -92,9 +98,10 @@ def test_gradcheck_of_the_bidirectional_gru() -> None:
     assert torch.autograd.gradcheck(unroll.bidirectional, (new(2, steps, batch, 3 * size), new(2, 3 * size, size), new(2, 3 * size)))
 
 
+@CELLS
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_follows_full_precision(network: Network, dtype: torch.dtype) -> None:
-    model = network().float()
+def test_half_precision_follows_full_precision(network: Network, dtype: torch.dtype, cell: str) -> None:
+    model = network(cell=cell).float()
     inputs = make_inputs(model, 3, 5, 4, torch.float32)
     exact, exact_grads = run(unroll.unroll, model, inputs)
     with torch.autocast("cpu", dtype):
@@ -104,8 +111,9 @@ def test_half_precision_follows_full_precision(network: Network, dtype: torch.dt
         assert (got.float() - want).norm() < 0.03 * want.norm()
 
 
-def test_inputs_are_left_as_they_were(network: Network) -> None:
-    model = network()
+@CELLS
+def test_inputs_are_left_as_they_were(network: Network, cell: str) -> None:
+    model = network(cell=cell)
     inputs = make_inputs(model, 3, 5, 4)
     copies = [x.detach().clone() for x in inputs]
     first, first_grads = run(unroll.unroll, model, inputs)

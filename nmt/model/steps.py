@@ -1,0 +1,82 @@
+"""One step of a GRU and of additive attention, forward and backward, in place: what the fast loops over whole sentences consist of.
+
+Gates are stored in the order new, reset, update, so that in backward the gradients of both sides of the reset product are neighbours and
+need no copy:
+
+    n, r, z, n∘r, query      first three: of the input gates; last four: of the recurrent product
+"""
+
+import torch
+from torch import Tensor
+
+from nmt.model.attention import MASKED
+from nmt.model.kernels import tanh_
+
+aten = torch.ops.aten
+
+
+def gates_forward(inputs: Tensor, hidden: Tensor, previous: Tensor, active: Tensor, out: Tensor) -> None:
+    """s_t (…, D) into out, and n, r, z (…, 3D) into active, which may be inputs itself.
+
+    Args:
+        inputs: (…, 3D), the inputs' half of n, r, z before their nonlinearity.
+        hidden: (…, ≥ 3D), the state's half, in PyTorch's order r, z, n.
+        previous: (…, D), s_{t−1}.
+    """
+    size = previous.shape[-1]
+    new, r_z = active[..., :size], active[..., size:]
+    torch.add(inputs[..., size:], hidden[..., : 2 * size], out=r_z).sigmoid_()
+    tanh_(torch.addcmul(inputs[..., :size], r_z[..., :size], hidden[..., 2 * size : 3 * size], out=new))
+    torch.lerp(new, previous, r_z[..., size:], out=out)
+
+
+def gates_backward(d_state: Tensor, active: Tensor, previous: Tensor, hidden_new: Tensor, out: Tensor) -> None:
+    """From the gradient of s_t (…, D) those of n, r, z, before their nonlinearity, and of n∘r, side by side into out (…, ≥ 4D)."""
+    size = d_state.shape[-1]
+    new, reset, update = active.chunk(3, -1)
+    d_new, d_reset, d_update, d_hidden = (out[..., i * size : (i + 1) * size] for i in range(4))
+    aten.sigmoid_backward.grad_input((previous - new).mul_(d_state), update, grad_input=d_update)
+    aten.tanh_backward.grad_input(torch.addcmul(d_state, d_state, update, value=-1), new, grad_input=d_new)
+    aten.sigmoid_backward.grad_input(d_new * hidden_new, reset, grad_input=d_reset)
+    torch.mul(d_new, reset, out=d_hidden)
+
+
+def attend_forward(keys: Tensor, query: Tensor, energy: Tensor, padding: Tensor, sigmoids: Tensor, out: Tensor) -> Tensor:
+    """α (B, S) into out, from keys (B, S, A), query (B, A), energy (A,) and padding (B, S); sigmoids is room for (B, S, A)."""
+    torch.add(keys, query.unsqueeze(1), out=sigmoids).sigmoid_()
+    energies = torch.mv(sigmoids.view(-1, sigmoids.shape[2]), energy).view_as(padding)
+    return torch.softmax(energies.masked_fill_(padding, MASKED), -1, out=out)
+
+
+def attend_backward(
+    d_alpha: Tensor,
+    alpha: Tensor,
+    keys: Tensor,
+    query: Tensor,
+    energy: Tensor,
+    sigmoids: Tensor,
+    d_keys: Tensor,
+    d_energy: Tensor,
+    out: Tensor,
+) -> None:
+    """From the gradient of α (B, S), which is overwritten, that of the query (B, A) into out, and those of energy and keys added to theirs.
+
+    Shapes as in `attend_forward`. What d_keys sums up is still to be multiplied by energy, once, after the last step.
+    """
+    d_energies = d_alpha.mul_(alpha)
+    d_energies.addcmul_(alpha, d_energies.sum(-1, keepdim=True), value=-1)
+    torch.add(keys, query.unsqueeze(1), out=sigmoids).sigmoid_()
+    d_energy.addmv_(sigmoids.view(-1, keys.shape[2]).t(), d_energies.view(-1))
+    slopes = sigmoids.addcmul_(sigmoids, sigmoids, value=-1)
+    d_keys.addcmul_(slopes, d_energies.unsqueeze(2))
+    torch.mul(torch.bmm(d_energies.unsqueeze(1), slopes).squeeze(1), energy, out=out)
+
+
+def accumulate(out: Tensor, x: Tensor, weight: Tensor) -> None:
+    """out += x @ weight, computed in the weight's dtype."""
+    if weight.dtype != out.dtype:
+        out.add_(torch.matmul(x.to(weight.dtype), weight))
+    elif weight.dim() == 2:
+        out.addmm_(x, weight)
+    else:
+        out.baddbmm_(x, weight)
