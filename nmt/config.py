@@ -75,6 +75,7 @@ class ModelConfig:
 
     embedding_size: Count
     encoder_size: Count
+    encoder_layers: Annotated[Count, Absent(1)]
     decoder_size: Count
     cell: Annotated[Literal["gru", "conditional"], Absent("gru")]
     attention: Literal["additive", "dot", "general", "none"]

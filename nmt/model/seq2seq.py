@@ -47,7 +47,7 @@ class Seq2Seq(nn.Module):
         self.decoder = Decoder(tgt_vocab_size, tgt_pad_id, config)
         initialize(self, config)
 
-    def encode(self, src: Tensor, src_lengths: Tensor, weights: BothWays | None = None) -> tuple[Memory, Tensor]:
+    def encode(self, src: Tensor, src_lengths: Tensor, weights: list[BothWays] | None = None) -> tuple[Memory, Tensor]:
         """Memory and s_0 (B, D) of B sentences: src (B, S) int64, padded on the right, src_lengths (B,) int64; see `Encoder`."""
         annotations, mask, state = self.encoder(src, src_lengths, weights)
         device = src.device.type

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.config import ModelConfig
-from nmt.model.encoder import Encoder
+from nmt.model.encoder import Encoder, Pair, _states
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -16,27 +16,36 @@ def make(config: ModelConfig) -> Encoder:
     return Encoder(11, 0, config).double()
 
 
-def packed(encoder: Encoder, src: Tensor, src_lengths: Tensor) -> tuple[Tensor, nn.GRU]:
-    """PyTorch's bidirectional GRU over packed sentences, with the encoder's weights."""
-    gru = nn.GRU(encoder.embedding.embedding_dim, encoder.rightward.hidden_size, bidirectional=True, batch_first=True).double()
-    for own, module in (("", encoder.rightward), ("_reverse", encoder.leftward)):
+def packed(layer: Pair, x: Tensor, src_lengths: Tensor) -> tuple[Tensor, nn.GRU]:
+    """PyTorch's bidirectional GRU over packed sentences, with the weights of one of the encoder's layers."""
+    gru = nn.GRU(layer[0].input_size, layer[0].hidden_size, bidirectional=True, batch_first=True).double()
+    for own, module in (("", layer[0]), ("_reverse", layer[1])):
         for name, parameter in module.named_parameters():
             getattr(gru, name + own).data.copy_(parameter.data)
-    inputs = pack_padded_sequence(encoder.embedding(src), src_lengths, batch_first=True, enforce_sorted=False)
+    inputs = pack_padded_sequence(x, src_lengths, batch_first=True, enforce_sorted=False)
     return pad_packed_sequence(gru(inputs)[0], batch_first=True)[0], gru
 
 
-def test_equals_a_packed_bidirectional_gru(config: Callable[..., ModelConfig], batch: Batch) -> None:
-    """Values and all gradients; so padding is skipped and ←h starts at each sentence's last token."""
-    encoder, (src, src_lengths, _, _) = make(config()), batch
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_equals_packed_bidirectional_grus(config: Callable[..., ModelConfig], batch: Batch, layers: int) -> None:
+    """Values and all gradients; so padding is skipped, ←h starts at each sentence's last token, and layers add to each other."""
+    encoder, (src, src_lengths, _, _) = make(config(encoder_layers=layers)), batch
     annotations, mask, _ = encoder(src, src_lengths)
-    expected, gru = packed(encoder, src, src_lengths)
+    expected, *grus = packed(encoder.layers()[0], encoder.embedding(src), src_lengths)
+    for layer in encoder.layers()[1:]:
+        found, gru = packed(layer, expected, src_lengths)
+        expected = expected + found
+        grus.append(gru)
     torch.testing.assert_close(annotations, expected, atol=1e-12, rtol=0)
     assert torch.equal(mask, src != 0)
     weight = torch.randn_like(annotations)
-    own = [encoder.embedding.weight, *encoder.rightward.parameters(), *encoder.leftward.parameters()]
-    grads = torch.autograd.grad((annotations * weight).sum(), own)
-    truth = torch.autograd.grad((expected * weight).sum(), [encoder.embedding.weight, *gru.parameters()])
+    own, theirs = (
+        [p for layer in encoder.layers() for gru in layer for p in gru.parameters()],
+        [p for gru in grus for p in gru.parameters()],
+    )
+    assert len(own) == layers * 8 == len(list(encoder.parameters())) - 3
+    grads = torch.autograd.grad((annotations * weight).sum(), [encoder.embedding.weight, *own])
+    truth = torch.autograd.grad((expected * weight).sum(), [encoder.embedding.weight, *theirs])
     for got, want in zip(grads, truth, strict=True):
         torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
 
@@ -45,14 +54,15 @@ def test_equals_its_own_modules(config: Callable[..., ModelConfig]) -> None:
     """The modules run on their own on a GPU."""
     encoder = make(config())
     embedded, turned = torch.randn(2, 4, 3, 6, dtype=torch.double)
-    rightward, leftward = encoder._states(embedded, turned)
+    rightward, leftward = _states(embedded, turned, encoder.layers()[0])
     torch.testing.assert_close(rightward, encoder.rightward(embedded)[0])
     torch.testing.assert_close(leftward, encoder.leftward(turned)[0])
 
 
+@pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("initial_state", ["backward", "mean"])
-def test_padding_changes_nothing(config: Callable[..., ModelConfig], batch: Batch, initial_state: str) -> None:
-    encoder, (src, src_lengths, _, _) = make(config(initial_state=initial_state)), batch
+def test_padding_changes_nothing(config: Callable[..., ModelConfig], batch: Batch, initial_state: str, layers: int) -> None:
+    encoder, (src, src_lengths, _, _) = make(config(initial_state=initial_state, encoder_layers=layers)), batch
     annotations, _, state = encoder(src, src_lengths)
     wide_annotations, wide_mask, wide_state = encoder(nn.functional.pad(src, (0, 3)), src_lengths)
     torch.testing.assert_close(wide_annotations[:, :5], annotations)
@@ -87,3 +97,12 @@ def test_dropout_only_in_training(config: Callable[..., ModelConfig], batch: Bat
     assert not torch.equal(encoder(src, src_lengths)[0], encoder(src, src_lengths)[0])
     encoder.eval()
     assert torch.equal(encoder(src, src_lengths)[0], encoder(src, src_lengths)[0])
+
+
+def test_dropout_between_layers(config: Callable[..., ModelConfig], batch: Batch) -> None:
+    """Embeddings are zero here, so dropout shows in what the second layer reads alone."""
+    src, src_lengths, _, _ = batch
+    for layers in (1, 2):
+        encoder = make(config(dropout=0.5, encoder_layers=layers))
+        nn.init.zeros_(encoder.embedding.weight)
+        assert torch.equal(encoder(src, src_lengths)[0], encoder(src, src_lengths)[0]) == (layers == 1)

@@ -18,6 +18,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"attention": "dot"},
     {"attention": "general"},
     {"attention": "none"},
+    {"encoder_layers": 3},
     {"cell": "conditional"},
     {"cell": "conditional", "attention": "dot"},
 ]
