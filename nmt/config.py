@@ -83,6 +83,7 @@ class ModelConfig:
     initial_state: Literal["backward", "mean"]
     readout: Literal["maxout", "tanh"]
     readout_size: Count
+    layer_norm: Annotated[bool, Absent(False)]
     initialization: Literal["paper", "uniform"]
     init_scale: Positive
     dropout: Annotated[float, Range(0, 0.95)]

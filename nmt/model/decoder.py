@@ -6,13 +6,15 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.attention import Memory, make_attention
 from nmt.model.dropout import Dropout
+from nmt.model.norm import make_norm
+from nmt.model.steps import gru
 
 
 class Decoder(nn.Module):
     """A GRU that looks at the source through attention before each step (Bahdanau et al. 2015, appendices A.1.2 and A.2.2).
 
     As a conditional GRU (Sennrich et al. 2017, "Nematus", section 2) it looks in the middle of a step, when the last word has been read.
-    Rows of the gate matrices are in PyTorch's order: reset, update, new.
+    Rows of the gate matrices are in PyTorch's order: reset, update, new. With layer normalisation each of their products is normalised.
     """
 
     def __init__(self, vocab_size: int, pad_id: int, config: ModelConfig) -> None:
@@ -26,6 +28,9 @@ class Decoder(nn.Module):
         self.gates_context = nn.Linear(annotation, 3 * state, bias=False)
         self.gates_state = nn.Linear(state, 3 * state)
         self.gates_proposal = nn.Linear(state, 3 * state) if config.cell == "conditional" else None
+        self.layer_norm = config.layer_norm
+        self.norm_embedding, self.norm_context, self.norm_state = (make_norm(config.layer_norm, 3 * state) for _ in range(3))
+        self.norm_proposal = make_norm(config.layer_norm and self.gates_proposal is not None, 3 * state)
         self.readout_state = nn.Linear(state, self.pieces * config.readout_size)
         self.readout_embedding = nn.Linear(embedding, self.pieces * config.readout_size, bias=False)
         self.readout_context = nn.Linear(annotation, self.pieces * config.readout_size, bias=False)
@@ -49,15 +54,17 @@ class Decoder(nn.Module):
         Returns:
             s_i (B, K, D), c_i (B, K, 2H) and α_i (B, K, S).
         """
+        of_word, of_state = self.norm_embedding(self.gates_embedding(embedded)), self.norm_state(self.gates_state(state))
         if self.gates_proposal is not None:
             # s'_i = GRU₁(s_{i−1}, W y);  e_ij = a(s'_i, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j;  s_i = GRU₂(s'_i, C c_i)
-            proposal = gru(self.gates_embedding(embedded), self.gates_state(state), state)
+            proposal = gru(of_word, of_state, state)
             context, weights = self.attention(proposal, memory)
-            return gru(self.gates_context(context), self.gates_proposal(proposal), proposal), context, weights
+            of_context, of_proposal = self.norm_context(self.gates_context(context)), self.norm_proposal(self.gates_proposal(proposal))
+            return gru(of_context, of_proposal, proposal), context, weights
 
         # e_ij = a(s_{i−1}, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j;  s_i = GRU(s_{i−1}, W y + C c_i)
         context, weights = self.attention(state, memory)
-        return gru(self.gates_embedding(embedded) + self.gates_context(context), self.gates_state(state), state), context, weights
+        return gru(of_word + self.norm_context(self.gates_context(context)), of_state, state), context, weights
 
     def readout(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """What the next word is read from, t_i (…, readout_size), from s_i, y_{i−1} and c_i; with dropout in training.
@@ -69,14 +76,3 @@ class Decoder(nn.Module):
         readout = torch.maximum(*readout.chunk(2, -1)) if self.pieces == 2 else torch.tanh(readout)
         dropped: Tensor = self.dropout(readout)
         return dropped
-
-
-def gru(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
-    """The state after `state` (…, D), from the two halves x and u of its gates, (…, 3D), each with its bias.
-
-    r = σ(x_r + u_r),  z = σ(x_z + u_z),  n = tanh(x_n + r ∘ u_n);  (1 − z) ∘ n + z ∘ state.
-    """
-    inputs, recurrent, size = inputs.to(state.dtype), recurrent.to(state.dtype), state.shape[-1]
-    reset, update = torch.sigmoid(inputs[..., : 2 * size] + recurrent[..., : 2 * size]).chunk(2, -1)
-    new = torch.tanh(inputs[..., 2 * size :] + reset * recurrent[..., 2 * size :])
-    return torch.lerp(new, state, update)

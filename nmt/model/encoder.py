@@ -1,14 +1,26 @@
 """From source tokens to annotations."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
 from nmt.model.dropout import Dropout
+from nmt.model.norm import Norm, make_norm
+from nmt.model.steps import gru
 from nmt.model.unroll import bidirectional
 
-Pair = tuple[nn.GRU, nn.GRU]  # from the left, from the right
 BothWays = tuple[Tensor, Tensor, Tensor, Tensor]  # (2, E, 3H), (2, 1, 3H) of the inputs; (2, 3H, H), (2, 3H) of the states
+
+
+class Layer(NamedTuple):
+    """A GRU from the left, one from the right, and for both together what normalises the products with inputs and states, if anything."""
+
+    rightward: nn.GRU
+    leftward: nn.GRU
+    norm_inputs: Norm | nn.Identity
+    norm_states: Norm | nn.Identity
 
 
 class Encoder(nn.Module):
@@ -26,6 +38,8 @@ class Encoder(nn.Module):
         above, annotation = range(config.encoder_layers - 1), 2 * config.encoder_size
         self.rightward_above = nn.ModuleList(nn.GRU(annotation, config.encoder_size) for _ in above)
         self.leftward_above = nn.ModuleList(nn.GRU(annotation, config.encoder_size) for _ in above)
+        norms = [make_norm(config.layer_norm, 2, 1, 3 * config.encoder_size) for _ in range(2 * config.encoder_layers)]
+        self.norm_inputs, self.norm_states = nn.ModuleList(norms[::2]), nn.ModuleList(norms[1::2])
         self.mean = config.initial_state == "mean"
         self.initial = nn.Linear((2 if self.mean else 1) * config.encoder_size, config.decoder_size)
 
@@ -52,9 +66,10 @@ class Encoder(nn.Module):
         annotations = states.transpose(0, 1) * mask.unsqueeze(2)
         return annotations, mask, self._initial_state(annotations, src_lengths)
 
-    def layers(self) -> list[Pair]:
-        """The GRUs from the left and from the right of each layer, from below."""
-        return [(self.rightward, self.leftward), *zip(self.rightward_above, self.leftward_above, strict=True)]  # type: ignore[list-item]
+    def layers(self) -> list[Layer]:
+        """The first layer and those above it."""
+        ways = [self.rightward, *self.rightward_above], [self.leftward, *self.leftward_above]
+        return [Layer(*modules) for modules in zip(*ways, self.norm_inputs, self.norm_states, strict=True)]  # type: ignore[arg-type]
 
     def both_ways(self, dtype: torch.dtype | None = None) -> list[BothWays]:
         """The weights of each layer as `bidirectional` wants them; None leaves their dtype."""
@@ -67,28 +82,44 @@ class Encoder(nn.Module):
         return torch.tanh(state.to(torch.promote_types(state.dtype, torch.float32)))
 
 
-def _read(x: Tensor, reversal: Tensor, layer: Pair, weights: BothWays | None) -> Tensor:
+def _read(x: Tensor, reversal: Tensor, layer: Layer, weights: BothWays | None) -> Tensor:
     """[→h_j ; ←h_j] of one layer: x (S, B, E), reversal (S, B), to (S, B, 2H)."""
     rightward, leftward = _states(x, _reorder(x, reversal), layer, weights)
     return torch.cat((rightward, _reorder(leftward, reversal)), -1)
 
 
-def _states(x: Tensor, reversed_x: Tensor, layer: Pair, weights: BothWays | None = None) -> tuple[Tensor, Tensor]:
+def _states(x: Tensor, reversed_x: Tensor, layer: Layer, weights: BothWays | None = None) -> tuple[Tensor, Tensor]:
     """→h and, in reading order, ←h: both (S, B, H)."""
-    if x.is_cuda:
-        return layer[0](x)[0], layer[1](reversed_x)[0]
+    normalized = isinstance(layer.norm_states, Norm)
+    if x.is_cuda and not normalized:
+        return layer.rightward(x)[0], layer.leftward(reversed_x)[0]
     input_weight, input_bias, state_weight, state_bias = weights or _both_ways(layer)
     inputs = torch.stack((x, reversed_x)).flatten(1, 2)
-    gates = torch.baddbmm(input_bias, inputs, input_weight).view(2, *x.shape[:2], -1)
-    states = bidirectional(gates, state_weight.to(gates.dtype), state_bias.to(gates.dtype))
+    gates = torch.baddbmm(input_bias, inputs, input_weight)
+    if normalized:
+        size = layer.rightward.hidden_size
+        gates = layer.norm_inputs(gates.roll(-size, -1)).view(2, *x.shape[:2], -1)
+        states = _normalized_states(gates, state_weight, state_bias, layer.norm_states)
+    else:
+        gates = gates.view(2, *x.shape[:2], -1)
+        states = bidirectional(gates, state_weight.to(gates.dtype), state_bias.to(gates.dtype))
     return states[:, 0], states[:, 1]
 
 
-def _both_ways(layer: Pair, dtype: torch.dtype | None = None) -> BothWays:
+def _normalized_states(gates: Tensor, recurrent: Tensor, bias: Tensor, norm: Norm | nn.Identity) -> Tensor:
+    """`bidirectional`, step by step, with the products of the states normalised; gates are in PyTorch's order, and at least float32."""
+    state, states = gates.new_zeros(2, gates.shape[2], recurrent.shape[2]), []
+    for inputs in gates.unbind(1):
+        state = gru(inputs, norm(torch.baddbmm(bias.unsqueeze(1), state, recurrent.transpose(1, 2))), state)
+        states.append(state)
+    return torch.stack(states)
+
+
+def _both_ways(layer: Layer, dtype: torch.dtype | None = None) -> BothWays:
     """The weights of the two directions stacked."""
-    pairs = zip(layer[0].all_weights[0], layer[1].all_weights[0], strict=True)
+    pairs = zip(layer.rightward.all_weights[0], layer.leftward.all_weights[0], strict=True)
     input_weight, state_weight, input_bias, state_bias = (torch.stack(pair).to(dtype=dtype) for pair in pairs)
-    size = layer[0].hidden_size
+    size = layer.rightward.hidden_size
     return input_weight.roll(size, 1).transpose(1, 2), input_bias.roll(size, 1).unsqueeze(1), state_weight, state_bias
 
 

@@ -1,4 +1,4 @@
-"""One step of a GRU and of additive attention, forward and backward, in place: what the fast loops over whole sentences consist of.
+"""One step of a GRU, readably, and in place, as one of additive attention, forward and backward: what the fast loops consist of.
 
 Gates are stored in the order new, reset, update, so that in backward the gradients of both sides of the reset product are neighbours and
 need no copy:
@@ -13,6 +13,17 @@ from nmt.model.attention import MASKED
 from nmt.model.kernels import tanh_
 
 aten = torch.ops.aten
+
+
+def gru(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    """The state after `state` (…, D), from the two halves x and u of its gates, (…, 3D), each with its bias.
+
+    r = σ(x_r + u_r),  z = σ(x_z + u_z),  n = tanh(x_n + r ∘ u_n);  (1 − z) ∘ n + z ∘ state.
+    """
+    inputs, recurrent, size = inputs.to(state.dtype), recurrent.to(state.dtype), state.shape[-1]
+    reset, update = torch.sigmoid(inputs[..., : 2 * size] + recurrent[..., : 2 * size]).chunk(2, -1)
+    new = torch.tanh(inputs[..., 2 * size :] + reset * recurrent[..., 2 * size :])
+    return torch.lerp(new, state, update)
 
 
 def gates_forward(inputs: Tensor, hidden: Tensor, previous: Tensor, active: Tensor, out: Tensor) -> None:

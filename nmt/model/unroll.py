@@ -22,7 +22,7 @@ def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) ->
     """All states and contexts of target sentences that are known (teacher forcing).
 
     Args:
-        decoder: its attention decides which of the two loops runs.
+        decoder: its attention and normalisation decide which of the two loops runs.
         embedded: (B, T, E), E y_0 … E y_{T−1}.
         state: (B, D), s_0.
         memory: of the B sentences.
@@ -30,13 +30,13 @@ def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) ->
     Returns:
         states s_1 … s_T (B, T, D) and contexts c_1 … c_T (B, T, 2H).
     """
-    if isinstance(decoder.attention, Additive):
+    if isinstance(decoder.attention, Additive) and not decoder.layer_norm:
         return unroll_additive(decoder, decoder.attention, embedded, state, memory)
     return unroll_steps(decoder, embedded, state, memory)
 
 
 def unroll_steps(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-    """`unroll` by the decoder's own step: for every attention, and what the fast loop is checked against."""
+    """`unroll` by the decoder's own step: for everything, and what the fast loop is checked against."""
     state, states, contexts = state.unsqueeze(1), [], []
     for y in embedded.unsqueeze(2).unbind(1):
         state, context, _ = decoder.step(y, state, memory)

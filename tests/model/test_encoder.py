@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.config import ModelConfig
-from nmt.model.encoder import Encoder, Pair, _states
+from nmt.model.encoder import Encoder, Layer, _states
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -16,10 +16,10 @@ def make(config: ModelConfig) -> Encoder:
     return Encoder(11, 0, config).double()
 
 
-def packed(layer: Pair, x: Tensor, src_lengths: Tensor) -> tuple[Tensor, nn.GRU]:
+def packed(layer: Layer, x: Tensor, src_lengths: Tensor) -> tuple[Tensor, nn.GRU]:
     """PyTorch's bidirectional GRU over packed sentences, with the weights of one of the encoder's layers."""
-    gru = nn.GRU(layer[0].input_size, layer[0].hidden_size, bidirectional=True, batch_first=True).double()
-    for own, module in (("", layer[0]), ("_reverse", layer[1])):
+    gru = nn.GRU(layer.rightward.input_size, layer.rightward.hidden_size, bidirectional=True, batch_first=True).double()
+    for own, module in (("", layer.rightward), ("_reverse", layer.leftward)):
         for name, parameter in module.named_parameters():
             getattr(gru, name + own).data.copy_(parameter.data)
     inputs = pack_padded_sequence(x, src_lengths, batch_first=True, enforce_sorted=False)
@@ -40,7 +40,7 @@ def test_equals_packed_bidirectional_grus(config: Callable[..., ModelConfig], ba
     assert torch.equal(mask, src != 0)
     weight = torch.randn_like(annotations)
     own, theirs = (
-        [p for layer in encoder.layers() for gru in layer for p in gru.parameters()],
+        [p for layer in encoder.layers() for gru in layer[:2] for p in gru.parameters()],
         [p for gru in grus for p in gru.parameters()],
     )
     assert len(own) == layers * 8 == len(list(encoder.parameters())) - 3
@@ -48,6 +48,26 @@ def test_equals_packed_bidirectional_grus(config: Callable[..., ModelConfig], ba
     truth = torch.autograd.grad((expected * weight).sum(), [encoder.embedding.weight, *theirs])
     for got, want in zip(grads, truth, strict=True):
         torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
+
+
+def test_layer_normalisation_is_that_of_each_sentence_read_alone(config: Callable[..., ModelConfig], batch: Batch) -> None:
+    encoder, (src, src_lengths, _, _) = make(config(layer_norm=True)), batch
+    layer = encoder.layers()[0]
+    for norm in (layer.norm_inputs, layer.norm_states):
+        for parameter in norm.parameters():
+            nn.init.uniform_(parameter, -1, 1)
+    annotations, _, _ = encoder(src, src_lengths)
+    for b, length in enumerate(src_lengths.tolist()):
+        for way, gru in enumerate(layer[:2]):
+            order, state = list(range(length))[:: 1 - 2 * way], torch.zeros(5, dtype=torch.double)
+            for j in order:
+                input_weight, state_weight, input_bias, state_bias = gru.all_weights[0]
+                products = (encoder.embedding(src[b, j]) @ input_weight.t() + input_bias, state @ state_weight.t() + state_bias)
+                norms = zip(products, (layer.norm_inputs, layer.norm_states), strict=True)
+                x, u = (nn.functional.layer_norm(p, p.shape, norm.weight[way, 0], norm.bias[way, 0]).chunk(3) for p, norm in norms)
+                new, update = torch.tanh(x[2] + torch.sigmoid(x[0] + u[0]) * u[2]), torch.sigmoid(x[1] + u[1])
+                state = (1 - update) * new + update * state
+                torch.testing.assert_close(annotations[b, j].chunk(2)[way], state)
 
 
 def test_equals_its_own_modules(config: Callable[..., ModelConfig]) -> None:

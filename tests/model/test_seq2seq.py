@@ -21,6 +21,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"attention": "general"},
     {"attention": "none"},
     {"encoder_layers": 3},
+    {"layer_norm": True, "encoder_layers": 2},
+    {"layer_norm": True, "cell": "conditional"},
     {"cell": "conditional"},
     {"cell": "conditional", "attention": "general"},
 ]
