@@ -13,7 +13,7 @@ LAYERS = [
     {"schema", "files", "network", "workers"},
     {"config"},
     {"metrics", "translation", "loss", "model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
-    | {"model.kernels", "model.norm", "model.steps", "model.unroll_conditional"},
+    | {"model.kernels", "model.norm", "model.steps", "model.unroll_conditional", "model.unroll_normalized"},
     {"device", "tokenizer", "data.corpus", "data.hub", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}
     | {"model.inference", "optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
     {"translator", "data.prepare", "journal"},

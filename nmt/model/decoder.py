@@ -54,17 +54,17 @@ class Decoder(nn.Module):
         Returns:
             s_i (B, K, D), c_i (B, K, 2H) and α_i (B, K, S).
         """
-        of_word, of_state = self.norm_embedding(self.gates_embedding(embedded)), self.norm_state(self.gates_state(state))
         if self.gates_proposal is not None:
             # s'_i = GRU₁(s_{i−1}, W y);  e_ij = a(s'_i, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j;  s_i = GRU₂(s'_i, C c_i)
-            proposal = gru(of_word, of_state, state)
+            proposal = gru(self.norm_embedding(self.gates_embedding(embedded)), self.norm_state(self.gates_state(state)), state)
             context, weights = self.attention(proposal, memory)
-            of_context, of_proposal = self.norm_context(self.gates_context(context)), self.norm_proposal(self.gates_proposal(proposal))
-            return gru(of_context, of_proposal, proposal), context, weights
+            inputs, recurrent = self.norm_context(self.gates_context(context)), self.norm_proposal(self.gates_proposal(proposal))
+            return gru(inputs, recurrent, proposal), context, weights
 
         # e_ij = a(s_{i−1}, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j;  s_i = GRU(s_{i−1}, W y + C c_i)
         context, weights = self.attention(state, memory)
-        return gru(of_word + self.norm_context(self.gates_context(context)), of_state, state), context, weights
+        inputs = self.norm_embedding(self.gates_embedding(embedded)) + self.norm_context(self.gates_context(context))
+        return gru(inputs, self.norm_state(self.gates_state(state)), state), context, weights
 
     def readout(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """What the next word is read from, t_i (…, readout_size), from s_i, y_{i−1} and c_i; with dropout in training.

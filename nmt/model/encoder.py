@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.dropout import Dropout
 from nmt.model.norm import Norm, make_norm
-from nmt.model.steps import gru
 from nmt.model.unroll import bidirectional
 
 BothWays = tuple[Tensor, Tensor, Tensor, Tensor]  # (2, E, 3H), (2, 1, 3H) of the inputs; (2, 3H, H), (2, 3H) of the states
@@ -90,29 +89,17 @@ def _read(x: Tensor, reversal: Tensor, layer: Layer, weights: BothWays | None) -
 
 def _states(x: Tensor, reversed_x: Tensor, layer: Layer, weights: BothWays | None = None) -> tuple[Tensor, Tensor]:
     """→h and, in reading order, ←h: both (S, B, H)."""
-    normalized = isinstance(layer.norm_states, Norm)
-    if x.is_cuda and not normalized:
+    norm = layer.norm_states if isinstance(layer.norm_states, Norm) else None
+    if x.is_cuda and norm is None:
         return layer.rightward(x)[0], layer.leftward(reversed_x)[0]
     input_weight, input_bias, state_weight, state_bias = weights or _both_ways(layer)
     inputs = torch.stack((x, reversed_x)).flatten(1, 2)
     gates = torch.baddbmm(input_bias, inputs, input_weight)
-    if normalized:
-        size = layer.rightward.hidden_size
-        gates = layer.norm_inputs(gates.roll(-size, -1)).view(2, *x.shape[:2], -1)
-        states = _normalized_states(gates, state_weight, state_bias, layer.norm_states)
-    else:
-        gates = gates.view(2, *x.shape[:2], -1)
-        states = bidirectional(gates, state_weight.to(gates.dtype), state_bias.to(gates.dtype))
+    state_weight, state_bias = state_weight.to(gates.dtype), state_bias.to(gates.dtype)
+    if norm is not None:
+        gates = layer.norm_inputs(gates, roll=layer.rightward.hidden_size)
+    states = bidirectional(gates.view(2, *x.shape[:2], -1), state_weight, state_bias, norm)
     return states[:, 0], states[:, 1]
-
-
-def _normalized_states(gates: Tensor, recurrent: Tensor, bias: Tensor, norm: Norm | nn.Identity) -> Tensor:
-    """`bidirectional`, step by step, with the products of the states normalised; gates are in PyTorch's order, and at least float32."""
-    state, states = gates.new_zeros(2, gates.shape[2], recurrent.shape[2]), []
-    for inputs in gates.unbind(1):
-        state = gru(inputs, norm(torch.baddbmm(bias.unsqueeze(1), state, recurrent.transpose(1, 2))), state)
-        states.append(state)
-    return torch.stack(states)
 
 
 def _both_ways(layer: Layer, dtype: torch.dtype | None = None) -> BothWays:

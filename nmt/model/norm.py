@@ -15,9 +15,10 @@ class Norm(nn.Module):
         super().__init__()
         self.weight, self.bias = nn.Parameter(torch.ones(shape)), nn.Parameter(torch.zeros(shape))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, roll: int = 0) -> Tensor:
+        """x (…, N) normalised. Its elements may be rolled (Tensor.roll) against those of gain and offset."""
         normal = functional.layer_norm(x.to(torch.promote_types(x.dtype, torch.float32)), x.shape[-1:])
-        return torch.addcmul(self.bias, normal, self.weight)
+        return torch.addcmul(self.bias.roll(roll, -1), normal, self.weight.roll(roll, -1))
 
 
 def make_norm(wanted: bool, *shape: int) -> Norm | nn.Identity:

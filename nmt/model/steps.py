@@ -91,3 +91,9 @@ def accumulate(out: Tensor, x: Tensor, weight: Tensor) -> None:
         out.addmm_(x, weight)
     else:
         out.baddbmm_(x, weight)
+
+
+def matrix_backward(d_products: Tensor, states: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The gradients of matrix and bias from those of all steps' products (T, B, N) with states (T, B, D)."""
+    d_rows = d_products.flatten(0, 1).to(dtype)
+    return d_rows.t() @ states.flatten(0, 1).to(dtype), d_rows.sum(0)

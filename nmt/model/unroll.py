@@ -14,15 +14,17 @@ from torch.nn import functional
 from nmt.model.attention import Additive, Memory
 from nmt.model.decoder import Decoder
 from nmt.model.kernels import Product
+from nmt.model.norm import Norm
 from nmt.model.steps import accumulate, attend_backward, attend_forward, gates_backward, gates_forward
 from nmt.model.unroll_conditional import ConditionalGru
+from nmt.model.unroll_normalized import NormalizedBidirectionalGru, unroll_normalized
 
 
 def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
     """All states and contexts of target sentences that are known (teacher forcing).
 
     Args:
-        decoder: its attention and normalisation decide which of the two loops runs.
+        decoder: its attention decides which of the two loops runs.
         embedded: (B, T, E), E y_0 … E y_{T−1}.
         state: (B, D), s_0.
         memory: of the B sentences.
@@ -30,8 +32,9 @@ def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) ->
     Returns:
         states s_1 … s_T (B, T, D) and contexts c_1 … c_T (B, T, 2H).
     """
-    if isinstance(decoder.attention, Additive) and not decoder.layer_norm:
-        return unroll_additive(decoder, decoder.attention, embedded, state, memory)
+    if isinstance(decoder.attention, Additive):
+        fast = unroll_normalized if decoder.layer_norm else unroll_additive
+        return fast(decoder, decoder.attention, embedded, state, memory)
     return unroll_steps(decoder, embedded, state, memory)
 
 
@@ -69,19 +72,23 @@ def unroll_additive(decoder: Decoder, attention: Additive, embedded: Tensor, sta
     return states.transpose(0, 1), contexts
 
 
-def bidirectional(gates: Tensor, recurrent: Tensor, bias: Tensor) -> Tensor:
+def bidirectional(gates: Tensor, recurrent: Tensor, bias: Tensor, norm: Norm | None = None) -> Tensor:
     """Two independent GRUs over the same number of steps, from zero states: the directions of an encoder.
 
     Args:
         gates: (2, S, B, 3H), the inputs' half of the gates with bias, in the order new, reset, update.
         recurrent: (2, 3H, H), in PyTorch's order reset, update, new; so bias (2, 3H). Their dtype is that of the products.
+        norm: of the products with states, gain and offset (2, 1, 3H).
 
     Returns:
         states (S, 2, B, H), in at least float32.
     """
     with torch.autocast(gates.device.type, enabled=False):
         wide = gates.to(torch.promote_types(gates.dtype, torch.float32))
-        states: Tensor = BidirectionalGru.apply(wide, recurrent, bias)  # type: ignore[no-untyped-call]
+        if norm is None:
+            states: Tensor = BidirectionalGru.apply(wide, recurrent, bias)  # type: ignore[no-untyped-call]
+        else:
+            states = NormalizedBidirectionalGru.apply(wide, recurrent, bias, norm.weight, norm.bias)  # type: ignore[no-untyped-call]
     return states
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nmt.model.kernels import Product
-from nmt.model.steps import accumulate, attend_backward, attend_forward, gates_backward, gates_forward
+from nmt.model.steps import accumulate, attend_backward, attend_forward, gates_backward, gates_forward, matrix_backward
 
 
 class ConditionalGru(torch.autograd.Function):
@@ -74,13 +74,7 @@ def _conditional_gru_backward(saved: tuple[Tensor, ...], d_states: Tensor, d_wei
         d_state.mul_(first_active[t, :, 2 * size :])
         accumulate(d_state, d_first[t, :, size:], first_recurrent)
     d_values = torch.bmm(weights.permute(1, 2, 0), d_all[..., : 3 * size].transpose(0, 1))
-    d_matrix, d_bias = _matrix_backward(d_all[..., size:], proposals, recurrent.dtype)
-    d_first_matrix, d_first_bias = _matrix_backward(d_first[..., size:], states[:-1], recurrent.dtype)
+    d_matrix, d_bias = matrix_backward(d_all[..., size:], proposals, recurrent.dtype)
+    d_first_matrix, d_first_bias = matrix_backward(d_first[..., size:], states[:-1], recurrent.dtype)
     d_gates = d_first[..., : 3 * size]
     return d_gates, d_state, d_values, d_keys.mul_(energy), None, d_matrix, d_bias, d_energy, d_first_matrix, d_first_bias
-
-
-def _matrix_backward(d_products: Tensor, states: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The gradients of matrix and bias from those of all steps' products (T, B, N) with states (T, B, D)."""
-    d_rows = d_products.flatten(0, 1).to(dtype)
-    return d_rows.t() @ states.flatten(0, 1).to(dtype), d_rows.sum(0)

@@ -57,6 +57,7 @@ def test_layer_normalisation_is_that_of_each_sentence_read_alone(config: Callabl
         for parameter in norm.parameters():
             nn.init.uniform_(parameter, -1, 1)
     annotations, _, _ = encoder(src, src_lengths)
+    weight, total = torch.randn_like(annotations), torch.zeros((), dtype=torch.double)
     for b, length in enumerate(src_lengths.tolist()):
         for way, gru in enumerate(layer[:2]):
             order, state = list(range(length))[:: 1 - 2 * way], torch.zeros(5, dtype=torch.double)
@@ -67,7 +68,12 @@ def test_layer_normalisation_is_that_of_each_sentence_read_alone(config: Callabl
                 x, u = (nn.functional.layer_norm(p, p.shape, norm.weight[way, 0], norm.bias[way, 0]).chunk(3) for p, norm in norms)
                 new, update = torch.tanh(x[2] + torch.sigmoid(x[0] + u[0]) * u[2]), torch.sigmoid(x[1] + u[1])
                 state = (1 - update) * new + update * state
-                torch.testing.assert_close(annotations[b, j].chunk(2)[way], state)
+                torch.testing.assert_close(annotations[b, j].chunk(2)[way], state, atol=1e-9, rtol=0)
+                total = total + (state * weight[b, j].chunk(2)[way]).sum()
+    parameters = [p for name, p in encoder.named_parameters() if "initial" not in name]
+    grads = torch.autograd.grad((annotations * weight).sum(), parameters)
+    for got, want in zip(grads, torch.autograd.grad(total, parameters), strict=True):
+        torch.testing.assert_close(got, want, atol=1e-9, rtol=0)
 
 
 def test_equals_its_own_modules(config: Callable[..., ModelConfig]) -> None:

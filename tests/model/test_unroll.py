@@ -7,9 +7,11 @@ from torch import Tensor
 
 from nmt.model import unroll
 from nmt.model.seq2seq import Seq2Seq
+from nmt.model.unroll_normalized import NormalizedBidirectionalGru, NormalizedGru
 
 Network = Callable[..., Seq2Seq]
-CELLS = pytest.mark.parametrize("cell", ["gru", "conditional"])
+FAST: list[dict[str, Any]] = [{}, {"cell": "conditional"}, {"layer_norm": True}, {"cell": "conditional", "layer_norm": True}]
+LOOPS = pytest.mark.parametrize("options", FAST)  # those that the fast loops take
 
 
 def make_inputs(model: Seq2Seq, batch: int, length: int, steps: int, dtype: torch.dtype = torch.double) -> list[Tensor]:
@@ -29,14 +31,14 @@ def run(loop: Callable[..., tuple[Tensor, Tensor]], model: Seq2Seq, inputs: list
     outputs = loop(decoder, embedded, state, decoder.attention.memory(annotations, mask))
     torch.manual_seed(6)
     total = sum((x * torch.randn(x.shape, dtype=inputs[0].dtype)).sum() for x in outputs)
-    used = [p for name, p in decoder.named_parameters() if name.startswith(("attention", "gates"))]
+    used = [p for name, p in decoder.named_parameters() if name.startswith(("attention", "gates", "norm"))]
     return outputs, list(torch.autograd.grad(total, [embedded, state, annotations, *used]))
 
 
-@CELLS
+@LOOPS
 @pytest.mark.parametrize(("batch", "length", "steps"), [(3, 5, 4), (4, 3, 6), (1, 1, 1), (1, 4, 1), (2, 1, 3)])
-def test_the_fast_loop_equals_the_readable_one(network: Network, batch: int, length: int, steps: int, cell: str) -> None:
-    model = network(cell=cell)
+def test_the_fast_loop_equals_the_readable_one(network: Network, batch: int, length: int, steps: int, options: dict[str, Any]) -> None:
+    model = network(**options)
     inputs = make_inputs(model, batch, length, steps)
     fast, fast_grads = run(unroll.unroll, model, inputs)
     slow, slow_grads = run(unroll.unroll_steps, model, inputs)
@@ -44,9 +46,9 @@ def test_the_fast_loop_equals_the_readable_one(network: Network, batch: int, len
         torch.testing.assert_close(got, want, atol=1e-9, rtol=0)
 
 
-@CELLS
-def test_additive_attention_takes_the_fast_loop(network: Network, monkeypatch: pytest.MonkeyPatch, cell: str) -> None:
-    model = network(cell=cell)
+@LOOPS
+def test_additive_attention_takes_the_fast_loop(network: Network, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+    model = network(**options)
     monkeypatch.setattr(unroll, "unroll_steps", None)
     run(unroll.unroll, model, make_inputs(model, 2, 3, 2))
 
@@ -65,9 +67,9 @@ def test_other_attentions_run_step_by_step(network: Network, attention: str) -> 
         torch.testing.assert_close(contexts[:, t : t + 1], context)
 
 
-@CELLS
-def test_states_know_only_the_words_before_them(network: Network, cell: str) -> None:
-    model = network(cell=cell)
+@LOOPS
+def test_states_know_only_the_words_before_them(network: Network, options: dict[str, Any]) -> None:
+    model = network(**options)
     embedded, state, annotations, mask = make_inputs(model, 3, 5, 4)
     memory = model.decoder.attention.memory(annotations, mask)
     changed = embedded.detach().clone()
@@ -90,18 +92,24 @@ def test_gradcheck_of_the_attention_grus() -> None:
     assert torch.autograd.gradcheck(unroll.AttentionGru.apply, (*leaves, padding, *weights))
     first = new(3 * size, size), new(3 * size)
     assert torch.autograd.gradcheck(unroll.ConditionalGru.apply, (*leaves, padding, *weights, *first))
+    norms = [new(count) for count in (3 * size, 3 * size, attention, attention, 3 * size, 3 * size)]
+    assert torch.autograd.gradcheck(NormalizedGru.apply, (*leaves, padding, *weights, *norms))
+    first_norm = new(3 * size), new(3 * size)
+    assert torch.autograd.gradcheck(NormalizedGru.apply, (*leaves, padding, *weights, *norms, *first, *first_norm))
 
 
-def test_gradcheck_of_the_bidirectional_gru() -> None:
+def test_gradcheck_of_the_bidirectional_grus() -> None:
     torch.manual_seed(8)
     steps, batch, size = 3, 2, 2
-    assert torch.autograd.gradcheck(unroll.bidirectional, (new(2, steps, batch, 3 * size), new(2, 3 * size, size), new(2, 3 * size)))
+    inputs = new(2, steps, batch, 3 * size), new(2, 3 * size, size), new(2, 3 * size)
+    assert torch.autograd.gradcheck(unroll.bidirectional, inputs)
+    assert torch.autograd.gradcheck(NormalizedBidirectionalGru.apply, (*inputs, new(2, 1, 3 * size), new(2, 1, 3 * size)))
 
 
-@CELLS
+@LOOPS
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_follows_full_precision(network: Network, dtype: torch.dtype, cell: str) -> None:
-    model = network(cell=cell).float()
+def test_half_precision_follows_full_precision(network: Network, dtype: torch.dtype, options: dict[str, Any]) -> None:
+    model = network(**options).float()
     inputs = make_inputs(model, 3, 5, 4, torch.float32)
     exact, exact_grads = run(unroll.unroll, model, inputs)
     with torch.autocast("cpu", dtype):
@@ -111,9 +119,9 @@ def test_half_precision_follows_full_precision(network: Network, dtype: torch.dt
         assert (got.float() - want).norm() < 0.03 * want.norm()
 
 
-@CELLS
-def test_inputs_are_left_as_they_were(network: Network, cell: str) -> None:
-    model = network(cell=cell)
+@LOOPS
+def test_inputs_are_left_as_they_were(network: Network, options: dict[str, Any]) -> None:
+    model = network(**options)
     inputs = make_inputs(model, 3, 5, 4)
     copies = [x.detach().clone() for x in inputs]
     first, first_grads = run(unroll.unroll, model, inputs)
