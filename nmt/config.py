@@ -77,12 +77,15 @@ class ModelConfig:
 
     embedding_size: Count
     encoder_size: Count
+    encoder_layers: Annotated[Count, Absent(1)]
     decoder_size: Count
+    cell: Annotated[Literal["gru", "conditional"], Absent("gru")]
     attention: Literal["additive", "dot", "general", "none"]
     attention_size: Count
     initial_state: Literal["backward", "mean"]
     readout: Literal["maxout", "tanh"]
     readout_size: Count
+    layer_norm: Annotated[bool, Absent(False)]
     initialization: Literal["paper", "uniform"]
     init_scale: Positive
     tie: Annotated[Literal["none", "target", "all"], Absent("none")]

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from nmt.config import ModelConfig
 from nmt.errors import ConfigError
+from nmt.model.norm import make_norm
 
 MASKED = -1e9  # finite, so that no row can become NaN; exp(MASKED) is exactly 0
 
@@ -54,17 +55,18 @@ class Additive(nn.Module):
     """e_ij = v·tanh(W_a s_{i−1} + U_a h_j) (Bahdanau et al. 2015, appendix A.1.2).
 
     tanh is the slowest function on a CPU. tanh(x) = 2σ(2x) − 1, and softmax ignores a constant, so the energies are
-    2v·σ(2W_a s + 2U_a h): the same weights. Keys are stored doubled, 2U_a h_j.
+    2v·σ(2W_a s + 2U_a h): the same weights. Keys are stored doubled, 2U_a h_j. With layer normalisation both products are normalised.
     """
 
-    def __init__(self, state_size: int, annotation_size: int, attention_size: int) -> None:
+    def __init__(self, state_size: int, annotation_size: int, attention_size: int, layer_norm: bool = False) -> None:
         super().__init__()
         self.query = nn.Linear(state_size, attention_size, bias=False)
         self.key = nn.Linear(annotation_size, attention_size, bias=False)
         self.energy = nn.Parameter(torch.empty(attention_size))
+        self.norm_query, self.norm_key = make_norm(layer_norm, attention_size), make_norm(layer_norm, attention_size)
 
     def memory(self, annotations: Tensor, mask: Tensor) -> Memory:
-        return Memory(annotations, _full(2 * self.key(annotations)), mask)
+        return Memory(annotations, _full(2 * self.norm_key(self.key(annotations))), mask)
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Weighted average of the annotations as seen from K decoder states of each sentence.
@@ -76,10 +78,10 @@ class Additive(nn.Module):
         Returns:
             context (B, K, 2H) and weights (B, K, S), as `attend` returns them. The same in the other classes of this file.
         """
-        return self.look(_full(2 * self.query(state)), memory)
+        return self.look(_full(2 * self.norm_query(self.query(state))), memory)
 
     def look(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """`forward` from the doubled query 2W_a s_{i−1}, (B, K, A)."""
+        """`forward` from the doubled query 2W_a s_{i−1}, (B, K, A), normalised."""
         with torch.autocast(query.device.type, enabled=False):
             energies = (query.unsqueeze(2) + memory.keys.unsqueeze(1)).sigmoid_() @ (2 * self.energy)
         return attend(energies, memory)
@@ -137,7 +139,7 @@ def make_attention(config: ModelConfig) -> Attention:
     """
     annotation_size = 2 * config.encoder_size
     if config.attention == "additive":
-        return Additive(config.decoder_size, annotation_size, config.attention_size)
+        return Additive(config.decoder_size, annotation_size, config.attention_size, config.layer_norm)
     if config.attention == "general":
         return General(config.decoder_size, annotation_size)
     if config.attention == "none":

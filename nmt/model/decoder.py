@@ -7,12 +7,15 @@ from nmt.config import ModelConfig
 from nmt.errors import ConfigError
 from nmt.model.attention import Memory, make_attention
 from nmt.model.dropout import Dropout, embedding_dropout
+from nmt.model.norm import make_norm
+from nmt.model.steps import dropped, gru
 
 
 class Decoder(nn.Module):
     """A GRU that looks at the source through attention before each step (Bahdanau et al. 2015, appendices A.1.2 and A.2.2).
 
-    Rows of the three gate matrices are in PyTorch's order: reset, update, new.
+    As a conditional GRU (Sennrich et al. 2017, "Nematus", section 2) it looks in the middle of a step, when the last word has been read.
+    Rows of the gate matrices are in PyTorch's order: reset, update, new. With layer normalisation each of their products is normalised.
 
     Raises:
         ConfigError: for sizes that do not fit the attention, or one matrix for words and vocabulary (Press & Wolf 2017).
@@ -30,6 +33,10 @@ class Decoder(nn.Module):
         self.gates_embedding = nn.Linear(embedding, 3 * state)
         self.gates_context = nn.Linear(annotation, 3 * state, bias=False)
         self.gates_state = nn.Linear(state, 3 * state)
+        self.gates_proposal = nn.Linear(state, 3 * state) if config.cell == "conditional" else None
+        self.layer_norm = config.layer_norm
+        self.norm_embedding, self.norm_context, self.norm_state = (make_norm(config.layer_norm, 3 * state) for _ in range(3))
+        self.norm_proposal = make_norm(config.layer_norm and self.gates_proposal is not None, 3 * state)
         self.readout_state = nn.Linear(state, self.pieces * config.readout_size)
         self.readout_embedding = nn.Linear(embedding, self.pieces * config.readout_size, bias=False)
         self.readout_context = nn.Linear(annotation, self.pieces * config.readout_size, bias=False)
@@ -50,30 +57,30 @@ class Decoder(nn.Module):
     def step(self, embedded: Tensor, state: Tensor, memory: Memory, kept: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """From s_{i−1} and y_{i−1} to s_i, for K hypotheses of each sentence.
 
-        Attention looks from the previous state: c_i is a part of what makes s_i.
+        Attention looks from the previous state, or from what the last word made of it: c_i is a part of what makes s_i.
 
         Args:
             embedded: (B, K, E), E y_{i−1}.
             state: (B, K, D), s_{i−1}.
             memory: of the B sentences.
-            kept: (B, 1, D), what dropout multiplies s_{i−1} with where it goes into a product, the same in every step; None is 1.
+            kept: (B, 1, D), what dropout multiplies s_{i−1}, and s'_i, with where they go into products, the same in every step; None is 1.
 
         Returns:
             s_i (B, K, D), c_i (B, K, 2H) and α_i (B, K, S).
         """
-        # e_ij = a(s_{i−1}, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j
-        seen = state if kept is None else state * kept
+        seen = dropped(state, kept)
+        if self.gates_proposal is not None:
+            # s'_i = GRU₁(s_{i−1}, W y);  e_ij = a(s'_i, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j;  s_i = GRU₂(s'_i, C c_i)
+            proposal = gru(self.norm_embedding(self.gates_embedding(embedded)), self.norm_state(self.gates_state(seen)), state)
+            seen = dropped(proposal, kept)
+            context, weights = self.attention(seen, memory)
+            inputs, recurrent = self.norm_context(self.gates_context(context)), self.norm_proposal(self.gates_proposal(seen))
+            return gru(inputs, recurrent, proposal), context, weights
+
+        # e_ij = a(s_{i−1}, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j;  s_i = GRU(s_{i−1}, W y + C c_i)
         context, weights = self.attention(seen, memory)
-
-        # r = σ(W_r y + C_r c + U_r s_{i−1}),  z = σ(W_z y + C_z c + U_z s_{i−1}),  n = tanh(W y + C c + r ∘ U s_{i−1})
-        inputs = (self.gates_embedding(embedded) + self.gates_context(context)).to(state.dtype)
-        recurrent = self.gates_state(seen).to(state.dtype)
-        size = state.shape[-1]
-        reset, update = torch.sigmoid(inputs[..., : 2 * size] + recurrent[..., : 2 * size]).chunk(2, -1)
-        new = torch.tanh(inputs[..., 2 * size :] + reset * recurrent[..., 2 * size :])
-
-        # s_i = (1 − z) ∘ n + z ∘ s_{i−1}
-        return torch.lerp(new, state, update), context, weights
+        inputs = self.norm_embedding(self.gates_embedding(embedded)) + self.norm_context(self.gates_context(context))
+        return gru(inputs, self.norm_state(self.gates_state(seen)), state), context, weights
 
     def readout(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """What the next word is read from, t_i (…, readout_size), from s_i, y_{i−1} and c_i; with dropout in training.

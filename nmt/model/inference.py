@@ -1,11 +1,12 @@
 """The network in search: what depends on the source alone, or on a word alone, is computed once and not in every step."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt.model.attention import Additive, Memory
 from nmt.model.kernels import Product, tanh_
+from nmt.model.norm import Norm
 from nmt.model.seq2seq import DecoderState, Seq2Seq
 
 
@@ -22,14 +23,18 @@ class Inference:
     def __init__(self, model: Seq2Seq, dtype: torch.dtype) -> None:
         """Take a model, whose parameters must not change as long as this is used, and the dtype of the matrix products."""
         decoder, attention = model.decoder, model.decoder.attention
-        self._model, self._attention, self._pieces = model, attention, decoder.pieces
+        self._model, self._decoder, self._attention = model, decoder, attention
         self.dtype, self._size = dtype, decoder.gates_state.in_features
         self._both_ways = model.encoder.both_ways(dtype)
         query, key = decoder.gates_state.weight[:0], decoder.gates_context.weight[:0]
         if isinstance(attention, Additive):
-            query, key = 2 * attention.query.weight, 2 * attention.key.weight
-        state_bias = functional.pad(decoder.gates_state.bias, (0, len(query)))
-        self._state = _product(dtype, (decoder.gates_state.weight, query), state_bias)
+            scale = 1 if decoder.layer_norm else 2  # see `_double`
+            query, key = scale * attention.query.weight, scale * attention.key.weight
+        first = None if decoder.gates_proposal is None else decoder.gates_state
+        self._first = None if first is None else _product(dtype, (first.weight,), first.bias)
+        looking = decoder.gates_proposal or decoder.gates_state  # reads the state that attention looks from
+        self._norm = decoder.norm_state if first is None else decoder.norm_proposal
+        self._state = _product(dtype, (looking.weight, query), functional.pad(looking.bias, (0, len(query))))
         self._annotations = _product(dtype, (key, decoder.gates_context.weight, decoder.readout_context.weight))
         embedding_bias = torch.cat((decoder.gates_embedding.bias, decoder.readout_state.bias))
         self._embedding = _product(dtype, (decoder.gates_embedding.weight, decoder.readout_embedding.weight), embedding_bias)
@@ -45,7 +50,7 @@ class Inference:
         annotations, mask, state = self._model.encoder(src, src_lengths, self._both_ways)
         if isinstance(self._attention, Additive):
             mapped, keys = self._annotations(annotations), len(self._attention.energy)
-            memory = Memory(mapped[..., keys:], mapped[..., :keys].to(state.dtype), mask)
+            memory = Memory(mapped[..., keys:], _double(self._attention.norm_key, mapped[..., :keys].to(state.dtype)), mask)
         else:
             memory = self._attention.memory(annotations, mask).project(self._annotations)
         return DecoderState(state.unsqueeze(1), memory)
@@ -54,17 +59,21 @@ class Inference:
         """See `Seq2Seq.step`."""
         previous, memory, size = decoder_state.state, decoder_state.memory, self._size
         with torch.autocast(previous.device.type, enabled=False):
+            words = self._of_words(tokens)
+            if self._first is not None:
+                recurrent = self._first(previous).to(previous.dtype)
+                previous = _gru(words.to(previous.dtype), self._decoder.norm_state(recurrent), previous)
             recurrent = self._state(previous).to(previous.dtype)
             if isinstance(self._attention, Additive):
-                averaged, weights = self._attention.look(recurrent[..., 3 * size :], memory)
+                averaged, weights = self._attention.look(_double(self._attention.norm_query, recurrent[..., 3 * size :]), memory)
             else:
                 averaged, weights = self._attention(previous, memory)
-            inputs = (self._of_words(tokens) + averaged).to(previous.dtype)
-            reset, update = (inputs[..., : 2 * size] + recurrent[..., : 2 * size]).sigmoid_().chunk(2, -1)
-            new = tanh_(torch.addcmul(inputs[..., 2 * size : 3 * size], reset, recurrent[..., 2 * size : 3 * size]))
-            state = torch.lerp(new, previous, update)
+            averaged = _normalize(self._decoder.norm_context, averaged, 3 * size)
+            inputs = (words + averaged).to(previous.dtype)
+            gates = inputs if self._first is None else averaged.to(previous.dtype)
+            state = _gru(gates, self._norm(recurrent[..., : 3 * size]), previous)
             readout = self._readout(state).to(state.dtype).add_(inputs[..., 3 * size :])
-            readout = torch.maximum(*readout.chunk(2, -1)) if self._pieces == 2 else tanh_(readout)
+            readout = torch.maximum(*readout.chunk(2, -1)) if self._decoder.pieces == 2 else tanh_(readout)
             logits = self._vocabulary(readout).to(state.dtype)
             log_probs = torch.log_softmax(logits, -1, out=logits)
         return log_probs, weights, DecoderState(state, memory)
@@ -72,13 +81,34 @@ class Inference:
     def _of_words(self, tokens: Tensor) -> Tensor:
         """[W ; V_o] E y + bias: tokens (B, K) to (B, K, 3D + readout). On a GPU, where looking at values makes it wait, always anew."""
         if tokens.device.type != "cpu":
-            return self._embedding(functional.embedding(tokens, self._words))
+            return self._of_embedding(functional.embedding(tokens, self._words))
         unknown = torch.unique(tokens[~self._known[tokens]])
         if len(unknown) > 0:
-            self._table[unknown] = self._embedding(self._words[unknown])
+            self._table[unknown] = self._of_embedding(self._words[unknown])
             self._known[unknown] = True
         return functional.embedding(tokens, self._table)
+
+    def _of_embedding(self, embedded: Tensor) -> Tensor:
+        return _normalize(self._decoder.norm_embedding, self._embedding(embedded), 3 * self._size)
 
 
 def _product(dtype: torch.dtype, weights: tuple[Tensor, ...], bias: Tensor | None = None) -> Product:
     return Product(torch.cat(weights).to(dtype), None if bias is None else bias.to(dtype))
+
+
+def _normalize(norm: Norm | nn.Identity, x: Tensor, size: int) -> Tensor:
+    """x with the first `size` elements of each row normalised."""
+    return torch.cat((norm(x[..., :size]).to(x.dtype), x[..., size:]), -1) if isinstance(norm, Norm) else x
+
+
+def _double(norm: Norm | nn.Identity, product: Tensor) -> Tensor:
+    """Twice the normalised product; where nothing is normalised, its weight is doubled already."""
+    return 2 * norm(product) if isinstance(norm, Norm) else product
+
+
+def _gru(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    """See nmt.model.steps.gru; of inputs and recurrent (…, ≥ 3D), the first 3D count."""
+    size = state.shape[-1]
+    reset, update = (inputs[..., : 2 * size] + recurrent[..., : 2 * size]).sigmoid_().chunk(2, -1)
+    new = tanh_(torch.addcmul(inputs[..., 2 * size : 3 * size], reset, recurrent[..., 2 * size : 3 * size]))
+    return torch.lerp(new, state, update)

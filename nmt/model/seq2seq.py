@@ -49,7 +49,7 @@ class Seq2Seq(nn.Module):
             self.encoder.embedding.weight = self.decoder.embedding.weight
         initialize(self, config)
 
-    def encode(self, src: Tensor, src_lengths: Tensor, weights: BothWays | None = None) -> tuple[Memory, Tensor]:
+    def encode(self, src: Tensor, src_lengths: Tensor, weights: list[BothWays] | None = None) -> tuple[Memory, Tensor]:
         """Memory and s_0 (B, D) of B sentences: src (B, S) int64, padded on the right, src_lengths (B,) int64; see `Encoder`."""
         annotations, mask, state = self.encoder(src, src_lengths, weights)
         device = src.device.type
@@ -101,7 +101,7 @@ class Seq2Seq(nn.Module):
 
 @torch.no_grad()
 def initialize(model: Seq2Seq, config: ModelConfig) -> None:
-    """Sets every parameter anew; biases and the embeddings of padding become zero.
+    """Sets every parameter anew; biases and the embeddings of padding become zero, gains of normalisation one.
 
     paper: Bahdanau et al. (2015), appendix B.1: recurrent matrices orthogonal, W_a and U_a Gaussian with deviation 0.001, v_a zero, all
     others Gaussian with deviation 0.01. uniform: all evenly between −init_scale and init_scale.
@@ -109,9 +109,11 @@ def initialize(model: Seq2Seq, config: ModelConfig) -> None:
     for name, parameter in model.named_parameters():
         if "bias" in name:
             parameter.zero_()
+        elif ".norm" in name:
+            parameter.fill_(1)
         elif config.initialization == "uniform":
             parameter.uniform_(-config.init_scale, config.init_scale)
-        elif name.endswith(("weight_hh_l0", "gates_state.weight")):
+        elif name.endswith(("weight_hh_l0", "gates_state.weight", "gates_proposal.weight")):
             for gate in parameter.chunk(3):
                 nn.init.orthogonal_(gate)
         elif name.endswith("attention.energy"):

@@ -1,10 +1,8 @@
 """The recurrences over whole sentences in training: the readable loop, and a fast one with a backward pass written by hand.
 
 Autograd through a loop forms and adds up every weight gradient once a step. Here the loop holds only what must wait for the state before
-it; states are stored, sigmoids are recomputed in backward, and each weight gradient is one matrix product at the end. Gates are stored in
-the order new, reset, update, so that in backward the gradients of both sides of the reset product are neighbours and need no copy:
-
-    n, r, z, n∘r, query      first three: of the input gates; last four: of the recurrent product
+it; states are stored, sigmoids are recomputed in backward, and each weight gradient is one matrix product at the end. What a step does,
+and in which order gates are stored, is in steps.py.
 """
 
 from typing import Any
@@ -13,11 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmt.model.attention import MASKED, Additive, Memory
+from nmt.model.attention import Additive, Memory
 from nmt.model.decoder import Decoder
-from nmt.model.kernels import Product, tanh_
-
-aten = torch.ops.aten
+from nmt.model.kernels import Product
+from nmt.model.norm import Norm
+from nmt.model.steps import accumulate, attend_backward, attend_forward, dropped, gates_backward, gates_forward, matrix_backward
+from nmt.model.unroll_conditional import ConditionalGru
+from nmt.model.unroll_normalized import NormalizedBidirectionalGru, unroll_normalized
 
 
 def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -34,12 +34,13 @@ def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) ->
     """
     kept = decoder.state_dropout.mask(state)
     if isinstance(decoder.attention, Additive):
-        return unroll_additive(decoder, decoder.attention, embedded, state, memory, kept)
+        fast = unroll_normalized if decoder.layer_norm else unroll_additive
+        return fast(decoder, decoder.attention, embedded, state, memory, kept)
     return unroll_steps(decoder, embedded, state, memory, kept)
 
 
 def unroll_steps(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory, kept: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """`unroll` by the decoder's own step: for every attention, and what the fast loop is checked against.
+    """`unroll` by the decoder's own step: for everything, and what the fast loops are checked against.
 
     `kept` (B, D) is what dropout multiplies a state with where it goes into a product; None is 1. The same in the other loops.
     """
@@ -63,31 +64,39 @@ def unroll_additive(
     weight, bias = (p.roll(size, 0) for p in (decoder.gates_embedding.weight, decoder.gates_embedding.bias))
     gates = functional.linear(embedded.transpose(0, 1), weight, bias)
     values = functional.linear(memory.annotations, decoder.gates_context.weight.roll(size, 0))
-    recurrent = torch.cat((decoder.gates_state.weight, 2 * attention.query.weight)).to(gates.dtype)
-    bias = functional.pad(decoder.gates_state.bias, (0, attention.energy.shape[0])).to(gates.dtype)
+    looking = decoder.gates_proposal or decoder.gates_state  # reads the state that attention looks from
+    recurrent = torch.cat((looking.weight, 2 * attention.query.weight)).to(gates.dtype)
+    bias = functional.pad(looking.bias, (0, attention.energy.shape[0])).to(gates.dtype)
     wide = state.dtype
+    inputs = gates.to(wide), state, values.to(wide), memory.keys, ~memory.mask, recurrent, bias, 2 * attention.energy, kept
     with torch.autocast(state.device.type, enabled=False):
-        states, weights = AttentionGru.apply(  # type: ignore[no-untyped-call]
-            gates.to(wide), state, values.to(wide), memory.keys, ~memory.mask, recurrent, bias, 2 * attention.energy, kept
-        )
+        if decoder.gates_proposal is None:
+            states, weights = AttentionGru.apply(*inputs)  # type: ignore[no-untyped-call]
+        else:
+            first = (p.to(gates.dtype) for p in (decoder.gates_state.weight, decoder.gates_state.bias))
+            states, weights = ConditionalGru.apply(*inputs, *first)  # type: ignore[no-untyped-call]
     contexts = torch.bmm(weights.transpose(0, 1).to(memory.annotations.dtype), memory.annotations)
     return states.transpose(0, 1), contexts
 
 
-def bidirectional(gates: Tensor, recurrent: Tensor, bias: Tensor, kept: Tensor | None = None) -> Tensor:
+def bidirectional(gates: Tensor, recurrent: Tensor, bias: Tensor, kept: Tensor | None = None, norm: Norm | None = None) -> Tensor:
     """Two independent GRUs over the same number of steps, from zero states: the directions of an encoder.
 
     Args:
         gates: (2, S, B, 3H), the inputs' half of the gates with bias, in the order new, reset, update.
         recurrent: (2, 3H, H), in PyTorch's order reset, update, new; so bias (2, 3H). Their dtype is that of the products.
         kept: (2, B, H), what dropout multiplies a state with where it goes into a product; None is 1.
+        norm: of the products with states, gain and offset (2, 1, 3H).
 
     Returns:
         states (S, 2, B, H), in at least float32.
     """
     with torch.autocast(gates.device.type, enabled=False):
         wide = gates.to(torch.promote_types(gates.dtype, torch.float32))
-        states: Tensor = BidirectionalGru.apply(wide, recurrent, bias, kept)  # type: ignore[no-untyped-call]
+        if norm is None:
+            states: Tensor = BidirectionalGru.apply(wide, recurrent, bias, kept)  # type: ignore[no-untyped-call]
+        else:
+            states = NormalizedBidirectionalGru.apply(wide, recurrent, bias, kept, *norm.parameters())  # type: ignore[no-untyped-call]
     return states
 
 
@@ -105,7 +114,7 @@ class AttentionGru(torch.autograd.Function):
         recurrent: Tensor,
         bias: Tensor,
         energy: Tensor,
-        kept: Tensor | None = None,
+        kept: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """Shapes: gates (T, B, 3D), state (B, D), values (B, S, 3D), keys (B, S, A), padding (B, S), recurrent (3D + A, D), energy (A,).
 
@@ -114,23 +123,19 @@ class AttentionGru(torch.autograd.Function):
         Returns:
             states (T, B, D) and weights (T, B, S).
         """
-        (steps, batch, _), size, length = gates.shape, state.shape[1], keys.shape[1]
+        (steps, batch, _), size = gates.shape, state.shape[1]
         states = state.new_empty(steps + 1, batch, size)
         states[0] = state
-        weights = state.new_empty(steps, batch, length)
+        weights = state.new_empty(steps, batch, keys.shape[1])
         hidden = state.new_empty(steps, batch, recurrent.shape[0])
         active = torch.empty_like(gates)
         sigmoids = torch.empty_like(keys)
         product = Product(recurrent, bias)
         for t in range(steps):
-            h, new, r_z = hidden[t].copy_(product(_dropped(states[t], kept))), active[t, :, :size], active[t, :, size:]
-            torch.add(keys, h[:, None, 3 * size :], out=sigmoids).sigmoid_()
-            energies = torch.mv(sigmoids.view(-1, sigmoids.shape[2]), energy).view(batch, length)
-            alpha = torch.softmax(energies.masked_fill_(padding, MASKED), -1, out=weights[t])
+            h = hidden[t].copy_(product(dropped(states[t], kept)))
+            alpha = attend_forward(keys, h[:, 3 * size :], energy, padding, sigmoids, weights[t])
             torch.baddbmm(gates[t].unsqueeze(1), alpha.unsqueeze(1), values, out=active[t].unsqueeze(1))
-            r_z.add_(h[:, : 2 * size]).sigmoid_()
-            tanh_(new.addcmul_(r_z[:, :size], h[:, 2 * size : 3 * size]))
-            torch.lerp(new, states[t], r_z[:, size:], out=states[t + 1])
+            gates_forward(active[t], h, states[t], active[t], states[t + 1])
         ctx.save_for_backward(states, weights, hidden, active, values, keys, recurrent, energy, kept)
         return states[1:], weights
 
@@ -147,23 +152,17 @@ def _attention_gru_backward(saved: tuple[Any, ...], d_states: Tensor, d_weights:
     d_state = torch.zeros_like(states[0])
     d_keys, d_energy, sigmoids = torch.zeros_like(keys), torch.zeros_like(energy), torch.empty_like(keys)
     for t in range(steps - 1, -1, -1):
-        d_t, d_query = d_all[t], d_all[t, :, 4 * size :]
+        d_t, query = d_all[t], hidden[t, :, 3 * size :]
         d_state.add_(d_states[t])
-        _gates_backward(d_state, active[t], states[t], hidden[t, :, 2 * size : 3 * size], d_t)
+        gates_backward(d_state, active[t], states[t], hidden[t, :, 2 * size : 3 * size], d_t)
         d_alpha = torch.baddbmm(d_weights[t].unsqueeze(2), values, d_t[:, : 3 * size].unsqueeze(2)).squeeze(2)
-        d_energies = d_alpha.mul_(weights[t])
-        d_energies.addcmul_(weights[t], d_energies.sum(-1, keepdim=True), value=-1)
-        torch.add(keys, hidden[t, :, None, 3 * size :], out=sigmoids).sigmoid_()
-        d_energy.addmv_(sigmoids.view(-1, attention).t(), d_energies.view(-1))
-        slopes = sigmoids.addcmul_(sigmoids, sigmoids, value=-1)
-        d_keys.addcmul_(slopes, d_energies.unsqueeze(2))
-        torch.mul(torch.bmm(d_energies.unsqueeze(1), slopes).squeeze(1), energy, out=d_query)
+        attend_backward(d_alpha, weights[t], keys, query, energy, sigmoids, d_keys, d_energy, d_t[:, 4 * size :])
         d_state.mul_(active[t, :, 2 * size :])
-        _accumulate(d_state, d_t[:, size:], recurrent, kept)
-    d_inputs, d_recurrent = d_all[..., : 3 * size], d_all[..., size:].flatten(0, 1).to(recurrent.dtype)
+        accumulate(d_state, d_t[:, size:], recurrent, kept)
+    d_inputs = d_all[..., : 3 * size]
     d_values = torch.bmm(weights.permute(1, 2, 0), d_inputs.transpose(0, 1))
-    d_matrix = d_recurrent.t() @ _dropped(states[:-1], kept).flatten(0, 1).to(recurrent.dtype)
-    return d_inputs, d_state, d_values, d_keys.mul_(energy), None, d_matrix, d_recurrent.sum(0), d_energy, None
+    d_matrix, d_bias = matrix_backward(d_all[..., size:], states[:-1], kept, recurrent.dtype)
+    return d_inputs, d_state, d_values, d_keys.mul_(energy), None, d_matrix, d_bias, d_energy, None
 
 
 class BidirectionalGru(torch.autograd.Function):
@@ -178,15 +177,12 @@ class BidirectionalGru(torch.autograd.Function):
         hidden, active = gates.new_empty(2, buffers, 2, batch, 3 * size)
         transposed, biases = recurrent.transpose(1, 2), bias.unsqueeze(1)
         for t in range(steps):
-            h, new, r_z = hidden[t % buffers], active[t % buffers, ..., :size], active[t % buffers, ..., size:]
-            previous = _dropped(states[t], kept)
+            h, previous = hidden[t % buffers], dropped(states[t], kept)
             if transposed.dtype == h.dtype:
                 torch.baddbmm(biases, previous, transposed, out=h)
             else:
                 h.copy_(torch.baddbmm(biases, previous.to(transposed.dtype), transposed))
-            torch.add(gates[:, t, :, size:], h[..., : 2 * size], out=r_z).sigmoid_()
-            tanh_(torch.addcmul(gates[:, t, :, :size], r_z[..., :size], h[..., 2 * size :], out=new))
-            torch.lerp(new, states[t], r_z[..., size:], out=states[t + 1])
+            gates_forward(gates[:, t], h, states[t], active[t % buffers], states[t + 1])
         ctx.save_for_backward(states, hidden, active, recurrent, kept)
         return states[1:]
 
@@ -203,37 +199,10 @@ def _bidirectional_gru_backward(saved: tuple[Any, ...], d_states: Tensor) -> tup
     d_state = torch.zeros_like(states[0])
     for t in range(steps - 1, -1, -1):
         d_state.add_(d_states[t])
-        _gates_backward(d_state, active[t], states[t], hidden[t, ..., 2 * size :], d_all[:, t])
+        gates_backward(d_state, active[t], states[t], hidden[t, ..., 2 * size :], d_all[:, t])
         d_state.mul_(active[t, ..., 2 * size :])
-        _accumulate(d_state, d_all[:, t, :, size:], recurrent, kept)
+        accumulate(d_state, d_all[:, t, :, size:], recurrent, kept)
     d_recurrent = d_all[..., size:].flatten(1, 2).to(recurrent.dtype)
-    previous = _dropped(states[:-1], kept).transpose(0, 1).flatten(1, 2)
+    previous = dropped(states[:-1], kept).transpose(0, 1).flatten(1, 2)
     d_matrix = torch.bmm(d_recurrent.transpose(1, 2), previous.to(recurrent.dtype))
     return d_all[..., : 3 * size], d_matrix, d_recurrent.sum(1), None
-
-
-def _gates_backward(d_state: Tensor, active: Tensor, previous: Tensor, hidden_new: Tensor, out: Tensor) -> None:
-    """From the gradient of s_t (…, D) those of n, r, z, before their nonlinearity, and of n∘r, side by side into out (…, ≥ 4D)."""
-    size = d_state.shape[-1]
-    new, reset, update = active.chunk(3, -1)
-    d_new, d_reset, d_update, d_hidden = (out[..., i * size : (i + 1) * size] for i in range(4))
-    aten.sigmoid_backward.grad_input((previous - new).mul_(d_state), update, grad_input=d_update)
-    aten.tanh_backward.grad_input(torch.addcmul(d_state, d_state, update, value=-1), new, grad_input=d_new)
-    aten.sigmoid_backward.grad_input(d_new * hidden_new, reset, grad_input=d_reset)
-    torch.mul(d_new, reset, out=d_hidden)
-
-
-def _dropped(states: Tensor, kept: Tensor | None) -> Tensor:
-    return states if kept is None else states * kept
-
-
-def _accumulate(out: Tensor, x: Tensor, weight: Tensor, kept: Tensor | None) -> None:
-    """out += (x @ weight) ∘ kept, the product computed in the weight's dtype."""
-    if kept is not None:
-        out.addcmul_(torch.matmul(x.to(weight.dtype), weight).to(out.dtype), kept)
-    elif weight.dtype != out.dtype:
-        out.add_(torch.matmul(x.to(weight.dtype), weight))
-    elif weight.dim() == 2:
-        out.addmm_(x, weight)
-    else:
-        out.baddbmm_(x, weight)

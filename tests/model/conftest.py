@@ -43,14 +43,14 @@ def config() -> Callable[..., ModelConfig]:
 
 @pytest.fixture
 def network() -> Callable[..., Seq2Seq]:
-    """A network in double precision, its biases not zero."""
+    """A network in double precision, its biases not zero, its gains not one."""
 
     def build(**changes: Any) -> Seq2Seq:
         torch.manual_seed(1)
         src_vocab = VOCAB + 2 if changes.get("tie") == "all" else VOCAB
         model = Seq2Seq(small_config(**changes), src_vocab, VOCAB + 2, PAD, PAD).double()
         for name, parameter in model.named_parameters():
-            if "bias" in name:
+            if "bias" in name or ".norm" in name:
                 torch.nn.init.uniform_(parameter, -0.5, 0.5)
         return model
 

@@ -1,11 +1,12 @@
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.model.attention import Memory
+from nmt.model.attention import Additive, Memory
 from nmt.model.decoder import Decoder
 
 B, K, S = 3, 2, 5
@@ -50,8 +51,60 @@ def test_state_is_that_of_a_gru_cell_fed_embedding_and_context(config: Callable[
     torch.testing.assert_close(next_state, expected.view_as(next_state))
 
 
-def test_hypotheses_do_not_see_each_other(config: Callable[..., ModelConfig]) -> None:
-    decoder = make(config())
+def test_the_conditional_gru_looks_between_two_cells(config: Callable[..., ModelConfig]) -> None:
+    sizes = config(cell="conditional")
+    decoder = make(sizes)
+    assert decoder.gates_proposal is not None
+    first, second = (nn.GRUCell(size, sizes.decoder_size).double() for size in (sizes.embedding_size, 2 * sizes.encoder_size))
+    for cell, inputs_, recurrent in (
+        (first, decoder.gates_embedding, decoder.gates_state),
+        (second, decoder.gates_context, decoder.gates_proposal),
+    ):
+        cell.weight_ih.data, cell.weight_hh.data, cell.bias_hh.data = inputs_.weight.data, recurrent.weight.data, recurrent.bias.data
+        cell.bias_ih.data = inputs_.bias.data if inputs_.bias is not None else torch.zeros_like(cell.bias_ih)
+    embedded, state, memory = inputs(decoder, sizes)
+    proposal = first(embedded.flatten(0, 1), state.flatten(0, 1))
+    context, weights = decoder.attention(proposal.view_as(state), memory)
+    expected = second(context.flatten(0, 1), proposal).view_as(state)
+    for got, want in zip(decoder.step(embedded, state, memory), (expected, context, weights), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("cell", ["gru", "conditional"])
+def test_layer_normalisation_of_each_product(config: Callable[..., ModelConfig], cell: str) -> None:
+    sizes = config(cell=cell, layer_norm=True)
+    decoder = make(sizes)
+    embedded, state, memory = inputs(decoder, sizes)
+
+    def normal(product: nn.Linear, norm: Any, x: Tensor) -> Tensor:
+        return nn.functional.layer_norm(product(x), norm.weight.shape, norm.weight, norm.bias)
+
+    def gru(x: Tensor, u: Tensor, previous: Tensor) -> Tensor:
+        (x_r, x_z, x_n), (u_r, u_z, u_n) = x.chunk(3, -1), u.chunk(3, -1)
+        new, update = torch.tanh(x_n + torch.sigmoid(x_r + u_r) * u_n), torch.sigmoid(x_z + u_z)
+        return (1 - update) * new + update * previous
+
+    word, past = normal(decoder.gates_embedding, decoder.norm_embedding, embedded), normal(decoder.gates_state, decoder.norm_state, state)
+    seen_from = gru(word, past, state) if cell == "conditional" else state
+    attention = decoder.attention
+    assert isinstance(attention, Additive)
+    query = normal(attention.query, attention.norm_query, seen_from)
+    energies = torch.tanh(query.unsqueeze(2) + memory.keys.unsqueeze(1) / 2) @ attention.energy
+    weights = energies.masked_fill(~memory.mask.unsqueeze(1), -torch.inf).softmax(-1)
+    found = normal(decoder.gates_context, decoder.norm_context, weights @ memory.annotations)
+    if decoder.gates_proposal is None:
+        expected = gru(word + found, past, state)
+    else:
+        expected = gru(found, normal(decoder.gates_proposal, decoder.norm_proposal, seen_from), seen_from)
+    for got, want in zip(decoder.step(embedded, state, memory), (expected, weights @ memory.annotations, weights), strict=True):
+        torch.testing.assert_close(got, want)
+    keys = normal(attention.key, attention.norm_key, memory.annotations)
+    torch.testing.assert_close(memory.keys, 2 * keys)
+
+
+@pytest.mark.parametrize("cell", ["gru", "conditional"])
+def test_hypotheses_do_not_see_each_other(config: Callable[..., ModelConfig], cell: str) -> None:
+    decoder = make(config(cell=cell))
     embedded, state, memory = inputs(decoder, config())
     together = decoder.step(embedded, state, memory)
     for k in range(K):

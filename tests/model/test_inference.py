@@ -21,6 +21,13 @@ OPTIONS: list[dict[str, Any]] = [
     {"tie": "target"},
     {"tie": "all"},
     {"state_dropout": 0.5, "annotation_dropout": 0.5, "tgt_word_dropout": 0.5, "src_word_dropout": 0.5, "variational": True},
+    {"encoder_layers": 3},
+    {"layer_norm": True, "encoder_layers": 2},
+    {"layer_norm": True, "cell": "conditional"},
+    {"cell": "conditional"},
+    {"cell": "conditional", "attention": "dot"},
+    {"layer_norm": True, "attention": "general", "cell": "conditional", "readout": "tanh"},
+    {"layer_norm": True, "encoder_layers": 2, "cell": "conditional", "tie": "target", "state_dropout": 0.5, "dropout": 0.5},
 ]
 
 

@@ -23,6 +23,11 @@ OPTIONS: list[dict[str, Any]] = [
     {"attention": "none"},
     {"tie": "target"},
     {"tie": "all"},
+    {"encoder_layers": 3},
+    {"layer_norm": True, "encoder_layers": 2},
+    {"layer_norm": True, "cell": "conditional"},
+    {"cell": "conditional"},
+    {"cell": "conditional", "attention": "general"},
 ]
 DROPOUT = {
     "embedding_dropout": 0.2,
@@ -46,7 +51,7 @@ def plain_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
     return functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing, reduction="sum")
 
 
-@pytest.mark.parametrize("options", [*OPTIONS, DROPOUT, DROPOUT | {"attention": "general"}])
+@pytest.mark.parametrize("options", [*OPTIONS, *(DROPOUT | options for options in OPTIONS)])
 def test_loss_and_all_gradients_equal_the_plain_computation(network: Network, batch: Batch, options: dict[str, Any]) -> None:
     model = network(**options)
     torch.manual_seed(4)
@@ -187,12 +192,12 @@ def test_a_tied_matrix_is_one_parameter(config: Callable[..., ModelConfig], tie:
 
 def test_initialization_of_the_paper(config: Callable[..., ModelConfig]) -> None:
     torch.manual_seed(10)
-    sizes = config(initialization="paper", embedding_size=60, encoder_size=50, decoder_size=70, attention_size=80, readout_size=40)
-    model = Seq2Seq(sizes, 500, 600, 0, 3)
+    widths = {"embedding_size": 60, "encoder_size": 50, "decoder_size": 70, "attention_size": 80, "readout_size": 40}
+    model = Seq2Seq(config(initialization="paper", cell="conditional", **widths), 500, 600, 0, 3)
     for name, parameter in model.named_parameters():
         if "bias" in name or name.endswith("energy"):
             assert not parameter.any(), name
-        elif name.endswith(("weight_hh_l0", "gates_state.weight")):
+        elif name.endswith(("weight_hh_l0", "gates_state.weight", "gates_proposal.weight")):
             for gate in parameter.chunk(3):
                 torch.testing.assert_close(gate @ gate.t(), torch.eye(len(gate)), atol=1e-5, rtol=0)
         else:

@@ -9,8 +9,11 @@ from nmt.model import unroll
 from nmt.model.attention import Memory
 from nmt.model.decoder import Decoder
 from nmt.model.seq2seq import Seq2Seq
+from nmt.model.unroll_normalized import NormalizedBidirectionalGru, NormalizedGru
 
 Network = Callable[..., Seq2Seq]
+FAST: list[dict[str, Any]] = [{}, {"cell": "conditional"}, {"layer_norm": True}, {"cell": "conditional", "layer_norm": True}]
+LOOPS = pytest.mark.parametrize("options", FAST)  # those that the fast loops take
 
 
 def make_inputs(model: Seq2Seq, batch: int, length: int, steps: int, dtype: torch.dtype = torch.double) -> list[Tensor]:
@@ -31,7 +34,7 @@ def run(loop: Callable[..., tuple[Tensor, Tensor]], model: Seq2Seq, inputs: list
     outputs = loop(decoder, embedded, state, decoder.attention.memory(annotations, mask))
     torch.manual_seed(6)
     total = sum((x * torch.randn(x.shape, dtype=inputs[0].dtype)).sum() for x in outputs)
-    used = [p for name, p in decoder.named_parameters() if name.startswith(("attention", "gates"))]
+    used = [p for name, p in decoder.named_parameters() if name.startswith(("attention", "gates", "norm"))]
     return outputs, list(torch.autograd.grad(total, [embedded, state, annotations, *used]))
 
 
@@ -39,10 +42,13 @@ def steps_with_dropout(decoder: Decoder, embedded: Tensor, state: Tensor, memory
     return unroll.unroll_steps(decoder, embedded, state, memory, decoder.state_dropout.mask(state))
 
 
+@LOOPS
 @pytest.mark.parametrize("state_dropout", [0.0, 0.4])
 @pytest.mark.parametrize(("batch", "length", "steps"), [(3, 5, 4), (4, 3, 6), (1, 1, 1), (1, 4, 1), (2, 1, 3)])
-def test_the_fast_loop_equals_the_readable_one(network: Network, batch: int, length: int, steps: int, state_dropout: float) -> None:
-    model = network(state_dropout=state_dropout)
+def test_the_fast_loop_equals_the_readable_one(
+    network: Network, batch: int, length: int, steps: int, state_dropout: float, options: dict[str, Any]
+) -> None:
+    model = network(state_dropout=state_dropout, **options)
     inputs = make_inputs(model, batch, length, steps)
     fast, fast_grads = run(unroll.unroll, model, inputs)
     slow, slow_grads = run(steps_with_dropout, model, inputs)
@@ -50,15 +56,17 @@ def test_the_fast_loop_equals_the_readable_one(network: Network, batch: int, len
         torch.testing.assert_close(got, want, atol=1e-9, rtol=0)
 
 
-def test_additive_attention_takes_the_fast_loop(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = network()
+@LOOPS
+def test_additive_attention_takes_the_fast_loop(network: Network, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+    model = network(**options)
     monkeypatch.setattr(unroll, "unroll_steps", None)
     run(unroll.unroll, model, make_inputs(model, 2, 3, 2))
 
 
+@LOOPS
 @pytest.mark.parametrize("attention", ["dot", "general", "none"])
-def test_other_attentions_run_step_by_step(network: Network, attention: str) -> None:
-    model = network(attention=attention)
+def test_other_attentions_run_step_by_step(network: Network, attention: str, options: dict[str, Any]) -> None:
+    model = network(attention=attention, **options)
     inputs = make_inputs(model, 3, 5, 4)
     embedded, state, annotations, mask = inputs
     memory = model.decoder.attention.memory(annotations, mask)
@@ -70,8 +78,9 @@ def test_other_attentions_run_step_by_step(network: Network, attention: str) -> 
         torch.testing.assert_close(contexts[:, t : t + 1], context)
 
 
-def test_states_know_only_the_words_before_them(network: Network) -> None:
-    model = network()
+@LOOPS
+def test_states_know_only_the_words_before_them(network: Network, options: dict[str, Any]) -> None:
+    model = network(**options)
     embedded, state, annotations, mask = make_inputs(model, 3, 5, 4)
     memory = model.decoder.attention.memory(annotations, mask)
     changed = embedded.detach().clone()
@@ -86,29 +95,38 @@ def new(*shape: int) -> Tensor:
 
 
 @pytest.mark.parametrize("dropout", [False, True])
-def test_gradcheck_of_the_attention_gru(dropout: bool) -> None:
+def test_gradcheck_of_the_attention_grus(dropout: bool) -> None:
     torch.manual_seed(7)
     batch, length, steps, size, attention = 2, 3, 3, 2, 4
     padding = torch.tensor([[False, False, False], [False, True, True]])
     leaves: list[Any] = [new(steps, batch, 3 * size), new(batch, size), new(batch, length, 3 * size), new(batch, length, attention)]
     weights = [new(3 * size + attention, size), new(3 * size + attention), new(attention)]
     kept = torch.tensor([[2.0, 0.0], [2.0, 2.0]], dtype=torch.double) if dropout else None
-    assert torch.autograd.gradcheck(unroll.AttentionGru.apply, (*leaves, padding, *weights, kept))
+    inputs = *leaves, padding, *weights, kept
+    assert torch.autograd.gradcheck(unroll.AttentionGru.apply, inputs)
+    first = new(3 * size, size), new(3 * size)
+    assert torch.autograd.gradcheck(unroll.ConditionalGru.apply, (*inputs, *first))
+    norms = [new(count) for count in (3 * size, 3 * size, attention, attention, 3 * size, 3 * size)]
+    assert torch.autograd.gradcheck(NormalizedGru.apply, (*inputs, *norms))
+    first_norm = new(3 * size), new(3 * size)
+    assert torch.autograd.gradcheck(NormalizedGru.apply, (*inputs, *norms, *first, *first_norm))
 
 
 @pytest.mark.parametrize("dropout", [False, True])
-def test_gradcheck_of_the_bidirectional_gru(dropout: bool) -> None:
+def test_gradcheck_of_the_bidirectional_grus(dropout: bool) -> None:
     torch.manual_seed(8)
     steps, batch, size = 3, 2, 2
     kept = torch.tensor([[2.0, 0.0], [2.0, 2.0]], dtype=torch.double).expand(2, 2, 2) if dropout else None
     inputs = new(2, steps, batch, 3 * size), new(2, 3 * size, size), new(2, 3 * size), kept
     assert torch.autograd.gradcheck(unroll.bidirectional, inputs)
+    assert torch.autograd.gradcheck(NormalizedBidirectionalGru.apply, (*inputs, new(2, 1, 3 * size), new(2, 1, 3 * size)))
 
 
+@LOOPS
 @pytest.mark.parametrize("state_dropout", [0.0, 0.4])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_follows_full_precision(network: Network, dtype: torch.dtype, state_dropout: float) -> None:
-    model = network(state_dropout=state_dropout).float()
+def test_half_precision_follows_full_precision(network: Network, dtype: torch.dtype, state_dropout: float, options: dict[str, Any]) -> None:
+    model = network(state_dropout=state_dropout, **options).float()
     inputs = make_inputs(model, 3, 5, 4, torch.float32)
     exact, exact_grads = run(unroll.unroll, model, inputs)
     with torch.autocast("cpu", dtype):
@@ -118,8 +136,9 @@ def test_half_precision_follows_full_precision(network: Network, dtype: torch.dt
         assert (got.float() - want).norm() < 0.03 * want.norm()
 
 
-def test_inputs_are_left_as_they_were(network: Network) -> None:
-    model = network()
+@LOOPS
+def test_inputs_are_left_as_they_were(network: Network, options: dict[str, Any]) -> None:
+    model = network(**options)
     inputs = make_inputs(model, 3, 5, 4)
     copies = [x.detach().clone() for x in inputs]
     first, first_grads = run(unroll.unroll, model, inputs)
