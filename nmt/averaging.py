@@ -15,7 +15,7 @@ from nmt.resume import differences
 
 
 class MovingAverage:
-    """An exponential moving average of a model's weights, which translates better than the weights that the last few updates left.
+    """An exponential moving average of a model's weights, which often translates better than what the last few updates left.
 
     After update t it is d · average + (1 − d) · weights with d = min(decay, (1 + t) / (10 + t)): the average of few updates forgets
     fast, so that the weights drawn by chance at the start are soon out of it. Where decay is None there is no average, and every

@@ -17,7 +17,7 @@ from nmt.device import autocast, random_states, restore_random_states
 from nmt.errors import ConfigError, NmtError
 from nmt.interruption import Interrupted, Signals
 from nmt.journal import Journal, Validation, Window
-from nmt.metrics import is_better
+from nmt.metrics import HIGHER_IS_BETTER, is_better
 from nmt.model.seq2seq import Seq2Seq
 from nmt.optimizer import build_optimizer
 from nmt.progress import Progress
@@ -211,10 +211,9 @@ class Trainer:
         if improved and is_better(self.config.trainer.metric, score, self.progress.averaged):
             self.progress.averaged = None
             self._save(self.folder / "best.pt")
-        ranked = [(score, step)]
-        for kept in self.kept:  # an equal score keeps its place: the earlier model needed less training
-            place = next((i for i, one in enumerate(ranked) if is_better(self.config.trainer.metric, kept[0], one[0])), len(ranked))
-            ranked.insert(place, kept)
+        sign = -1 if HIGHER_IS_BETTER[self.config.trainer.metric] else 1
+        # Of equal scores the earlier stays first: that model needed less training. What is no number is worse than all.
+        ranked = sorted([*self.kept, (score, step)], key=lambda kept: math.inf if math.isnan(kept[0]) else sign * kept[0])
         self.kept = ranked[:keep]
         if (score, step) in self.kept:
             self._save(self.folder / f"step-{step}.pt")
