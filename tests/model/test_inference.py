@@ -30,6 +30,12 @@ OPTIONS: list[dict[str, Any]] = [
     {"layer_norm": True, "encoder_layers": 2, "cell": "conditional", "tie": "target", "state_dropout": 0.5, "dropout": 0.5},
 ]
 
+DEEP: list[dict[str, Any]] = [
+    {},
+    {"cell": "conditional", "encoder_layers": 2},
+    {"cell": "conditional", "encoder_layers": 2, "layer_norm": True},
+]
+
 
 def walk(start: Any, step: Any, batch: Batch, steps: int = 4) -> list[Tensor]:
     """Log probabilities and weights of some steps with three hypotheses a sentence, which change places and of which sentences leave."""
@@ -56,18 +62,20 @@ def test_it_predicts_what_the_model_does(network: Network, batch: Batch, options
         torch.testing.assert_close(got, want, atol=1e-12, rtol=1e-12)
 
 
+@pytest.mark.parametrize("options", DEEP)
 @torch.no_grad()
-def test_packed_products_predict_the_same(network: Network, batch: Batch) -> None:
-    model = network().float().eval()
+def test_packed_products_predict_the_same(network: Network, batch: Batch, options: dict[str, Any]) -> None:
+    model = network(**options).float().eval()
     inference = Inference(model, torch.float32)
     for got, want in zip(walk(inference.start, inference.step, batch), walk(model.start, model.step, batch), strict=True):
         torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("options", DEEP)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @torch.no_grad()
-def test_half_precision_stays_near(network: Network, batch: Batch, dtype: torch.dtype) -> None:
-    model = network().float().eval()
+def test_half_precision_stays_near(network: Network, batch: Batch, dtype: torch.dtype, options: dict[str, Any]) -> None:
+    model = network(**options).float().eval()
     inference = Inference(model, dtype)
     with torch.autocast("cpu", dtype=dtype):
         got = walk(inference.start, inference.step, batch)
