@@ -1,5 +1,6 @@
 """From source tokens to annotations."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -58,7 +59,7 @@ class Encoder(nn.Module):
         # Turns each sentence around and leaves its padding behind it; applied twice, it gives the sentence back.
         reversal = torch.where(mask, src_lengths.unsqueeze(1) - 1 - positions, positions).t()
         layers = self.layers()
-        ways = weights or [None] * len(layers)
+        ways: Sequence[BothWays | None] = weights or [None] * len(layers)
         states = _read(self.dropout(self.embedding(src.t())), reversal, layers[0], ways[0])
         for layer, way in zip(layers[1:], ways[1:], strict=True):
             states = states + _read(self.dropout(states), reversal, layer, way)
