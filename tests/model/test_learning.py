@@ -51,8 +51,8 @@ def losses(model: Seq2Seq, dtype: torch.dtype) -> list[float]:
 def test_the_fast_path_learns_as_the_readable_one(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     fast = losses(network(), torch.float32)
 
-    def states(encoder: Encoder, embedded: Tensor, turned: Tensor, _: Any = None) -> tuple[Tensor, Tensor]:
-        return encoder.rightward(embedded)[0], encoder.leftward(turned)[0]
+    def states(_: Encoder, x: Tensor, reversed_x: Tensor, layer: Any, *__: Any) -> tuple[Tensor, Tensor]:
+        return layer.rightward(x)[0], layer.leftward(reversed_x)[0]
 
     monkeypatch.setattr("nmt.model.seq2seq.unroll", unroll_steps)
     monkeypatch.setattr(Encoder, "_states", states)
