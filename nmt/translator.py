@@ -60,7 +60,7 @@ class Translator:
         tgt_lang: str,
         device: torch.device,
     ) -> None:
-        """Take a model, which may be one in training: it is left in the mode that it is in; see `renew`.
+        """Take models, which may be in training: they are left in the mode that they are in; see `renew`.
 
         Args:
             models: one, or an ensemble for the same vocabularies.

@@ -104,3 +104,10 @@ def matrix_backward(d_products: Tensor, states: Tensor, kept: Tensor | None, dty
     """The gradients of matrix and bias from those of all steps' products (T, B, N) with states (T, B, D), dropped as `kept` says."""
     d_rows = d_products.flatten(0, 1).to(dtype)
     return d_rows.t() @ dropped(states, kept).flatten(0, 1).to(dtype), d_rows.sum(0)
+
+
+def matrices_backward(d_products: Tensor, states: Tensor, kept: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """`matrix_backward` for two directions at once: products (2, T, B, N), states (T, 2, B, D)."""
+    d_rows = d_products.flatten(1, 2).to(dtype)
+    previous = dropped(states, kept).transpose(0, 1).flatten(1, 2)
+    return torch.bmm(d_rows.transpose(1, 2), previous.to(dtype)), d_rows.sum(1)

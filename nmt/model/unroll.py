@@ -15,7 +15,16 @@ from nmt.model.attention import Additive, Memory
 from nmt.model.decoder import Decoder
 from nmt.model.kernels import Product
 from nmt.model.norm import Norm
-from nmt.model.steps import accumulate, attend_backward, attend_forward, dropped, gates_backward, gates_forward, matrix_backward
+from nmt.model.steps import (
+    accumulate,
+    attend_backward,
+    attend_forward,
+    dropped,
+    gates_backward,
+    gates_forward,
+    matrices_backward,
+    matrix_backward,
+)
 from nmt.model.unroll_conditional import ConditionalGru
 from nmt.model.unroll_normalized import NormalizedBidirectionalGru, unroll_normalized
 
@@ -24,7 +33,7 @@ def unroll(decoder: Decoder, embedded: Tensor, state: Tensor, memory: Memory) ->
     """All states and contexts of target sentences that are known (teacher forcing).
 
     Args:
-        decoder: its attention decides which of the two loops runs.
+        decoder: its attention and layer normalisation decide which of the loops runs.
         embedded: (B, T, E), E y_0 … E y_{T−1}.
         state: (B, D), s_0.
         memory: of the B sentences.
@@ -202,7 +211,5 @@ def _bidirectional_gru_backward(saved: tuple[Any, ...], d_states: Tensor) -> tup
         gates_backward(d_state, active[t], states[t], hidden[t, ..., 2 * size :], d_all[:, t])
         d_state.mul_(active[t, ..., 2 * size :])
         accumulate(d_state, d_all[:, t, :, size:], recurrent, kept)
-    d_recurrent = d_all[..., size:].flatten(1, 2).to(recurrent.dtype)
-    previous = dropped(states[:-1], kept).transpose(0, 1).flatten(1, 2)
-    d_matrix = torch.bmm(d_recurrent.transpose(1, 2), previous.to(recurrent.dtype))
-    return d_all[..., : 3 * size], d_matrix, d_recurrent.sum(1), None
+    d_matrix, d_bias = matrices_backward(d_all[..., size:], states[:-1], kept, recurrent.dtype)
+    return d_all[..., : 3 * size], d_matrix, d_bias, None

@@ -9,7 +9,16 @@ from torch.nn import functional
 from nmt.model.attention import Additive, Memory
 from nmt.model.decoder import Decoder
 from nmt.model.kernels import Product
-from nmt.model.steps import accumulate, attend_backward, attend_forward, dropped, gates_backward, gates_forward, matrix_backward
+from nmt.model.steps import (
+    accumulate,
+    attend_backward,
+    attend_forward,
+    dropped,
+    gates_backward,
+    gates_forward,
+    matrices_backward,
+    matrix_backward,
+)
 
 EPSILON = 1e-5  # added to the variance, as torch does it
 aten = torch.ops.aten
@@ -200,7 +209,5 @@ def _normalized_bidirectional_backward(saved: tuple[Any, ...], norm: Normalizati
         norm.backward(t, d[..., size:], d_products[:, t])
         d_state.mul_(active[t, ..., 2 * size :])
         accumulate(d_state, d_products[:, t], recurrent, kept)
-    d_rows = d_products.flatten(1, 2).to(recurrent.dtype)
-    previous = dropped(states[:-1], kept).transpose(0, 1).flatten(1, 2)
-    d_matrix = torch.bmm(d_rows.transpose(1, 2), previous.to(recurrent.dtype))
-    return d_gates, d_matrix, d_rows.sum(1), None, *norm.gradients()
+    d_matrix, d_bias = matrices_backward(d_products, states[:-1], kept, recurrent.dtype)
+    return d_gates, d_matrix, d_bias, None, *norm.gradients()
