@@ -78,7 +78,7 @@ def _serve(connection: Connection, begin: Callable[[], Callable[[Any], object]])
     while True:
         try:
             task = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):  # the latter where an answer was not read before the asker ended
             return
         try:
             work = work or begin()
@@ -87,7 +87,7 @@ def _serve(connection: Connection, begin: Callable[[], Callable[[Any], object]])
             answer = error
         try:
             connection.send(answer)
-        except BrokenPipeError:
+        except ConnectionError:
             return
 
 
