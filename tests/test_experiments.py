@@ -5,15 +5,18 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from toy_corpus import Composer
 
 from nmt.cli import main
+from nmt.config import config_dir
+from nmt.errors import DataError
 
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
-experiments, ablation = map(importlib.import_module, ("experiments", "ablation"))
+experiments, ablation, quality, published = map(importlib.import_module, ("experiments", "ablation", "quality", "published"))
 
 
 @pytest.fixture
@@ -36,12 +39,27 @@ def small(settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert main(list(arguments)) == 0
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(experiments, "ROOT", tmp_path)
+    for module in (experiments, ablation, quality):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(experiments, "nmt", nmt)
     monkeypatch.setattr(experiments, "commit", lambda: "abc")
     (tmp_path / "scripts/results").mkdir(parents=True)
+    (tmp_path / "configs").symlink_to(config_dir())
     kept = ("data", "run.name", "trainer.max_epochs")
     return [setting for setting in settings if not setting.startswith(kept)]
+
+
+class Moses:
+    """What the scripts use of sacremoses, which is no dependency of the project: here it sets the full stop apart."""
+
+    def __init__(self, lang: str) -> None:
+        pass
+
+    def normalize(self, text: str) -> str:
+        return text
+
+    def tokenize(self, text: str, return_str: bool) -> str:
+        return text.replace(".", " .")
 
 
 def called(folder: Path) -> list[list[str]]:
@@ -103,3 +121,46 @@ def test_the_rows_of_the_ablation_are_settings_that_exist(composed: Composer) ->
     configs = [composed(*ablation.settings_of(name, 3)) for name in ablation.ROWS]
     assert all(config.trainer.max_epochs == 3 and config.trainer.patience is None for config in configs)
     assert len({repr(config) for config in configs}) == len(configs)  # no row is another one
+
+
+def test_a_row_of_the_results_is_scored_on_both_sets_and_in_the_published_measure(
+    multi30k: Path, small: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(published, "sacremoses", SimpleNamespace(MosesPunctNormalizer=Moses, MosesTokenizer=Moses))
+    run(monkeypatch, quality, "multi30k", multi30k, *small, "--seed", 2)
+    run(monkeypatch, quality, "multi30k_published", multi30k, *small)
+    (cased, tokenized) = experiments.read_rows("quality.json")
+    assert (cased["seed"], tokenized["seed"], cased["commit"]) == (2, 1, "abc")
+    assert cased["command"].startswith("scripts/quality.py multi30k FOLDER filter.")
+    for split in ("valid", "test"):
+        assert {"bleu", "bleu_signature", "chrf", "ter", "published"} <= cased[split].keys()
+        assert tokenized[split].keys() == {"published", "published_signature"}
+    text = (multi30k / "data/multi30k_published_text/train.de").read_text(encoding="utf-8")
+    assert text.startswith("der ") and text.endswith(" .\n")
+
+    checkpoints = sorted(multi30k.glob("runs/quality/multi30k-*/best.pt"))
+    run(monkeypatch, quality, "ensemble", *checkpoints, *checkpoints)
+    *_, ensemble = experiments.read_rows("quality.json")
+    assert (ensemble["name"], ensemble["seed"]) == ("multi30k_ensemble", [2, 2])
+    assert ensemble["test"]["bleu"] == pytest.approx(cased["test"]["bleu"], abs=1)  # twice the same model
+    capsys.readouterr()
+    run(monkeypatch, quality, "table")
+    rows = capsys.readouterr().out.split("\n")
+    assert f"| {cased['test']['bleu']:.1f} | {cased['test']['chrf']:.1f} |" in rows[2]
+    assert f"tokenised text |  |  |  | {tokenized['test']['published']:.1f} |" in rows[3]
+
+
+def test_the_published_measure_needs_sacremoses_before_an_hour_of_training(
+    multi30k: Path, small: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "sacremoses", None)
+    with pytest.raises(SystemExit, match="-m pip install sacremoses"):
+        run(monkeypatch, quality, "multi30k", multi30k)
+    assert not (multi30k / "calls.json").exists()
+
+
+def test_the_published_measure_takes_tokens_as_they_stand() -> None:
+    lines = ["ein mann mit &quot; hut &quot; .", "zwei hunde spielen im schnee ."]
+    assert published.published_bleu(lines, lines)["published"] == pytest.approx(100)
+    with pytest.raises(DataError, match="has 2 lines but the reference has 1"):
+        published.published_bleu(lines, lines[:1])
