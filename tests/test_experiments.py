@@ -15,8 +15,8 @@ from nmt.config import config_dir
 from nmt.errors import DataError
 
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
-experiments, ablation, quality, published, long_sentences = map(
-    importlib.import_module, ("experiments", "ablation", "quality", "published", "long_sentences")
+experiments, ablation, quality, published, long_sentences, bleu_over_time = map(
+    importlib.import_module, ("experiments", "ablation", "quality", "published", "long_sentences", "bleu_over_time")
 )
 
 
@@ -32,9 +32,9 @@ def multi30k(corpus: Path, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def calls(settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """The calls of `nmt`, which runs in this process and folder, and trains small models for a second."""
-    kept = ("data", "run.name", "model=", "trainer.max", "trainer.valid")
+    kept = ("data", "run.name", "model=", "batches", "trainer")
     small = [setting for setting in settings if not setting.startswith(kept)]
-    small += ["trainer.max_steps=20", "trainer.valid_every_steps=10", "trainer.samples=0", "run.threads=1"]
+    small += ["batches.max_tokens=1000", "trainer.max_steps=8", "trainer.valid_every_steps=4", "trainer.samples=0", "run.threads=1"]
     small += ["decode.max_length_ratio=0.5", "decode.max_length_extra=4"]  # TER takes long for long nonsense
     calls: list[tuple[str, ...]] = []
 
@@ -186,3 +186,57 @@ def test_the_comparison_of_attentions_is_drawn(multi30k: Path, monkeypatch: pyte
     assert [row["attention"] for row in rows] == ["none", "dot"]
     assert all(row["points"] and row["minutes"] <= 1 and row["bleu_signature"] for row in rows)
     assert (multi30k / "scripts/results/long_sentences.png").read_bytes().startswith(b"\x89PNG")
+
+
+PEER = (
+    """
+import sys
+from pathlib import Path
+PEERS, PY, CONFIG = Path(__file__).parent, Path(sys.executable), "every {valid_every}"
+LOG = """
+    + '''"""@10:00,000 - INFO - joeynmt.training - EPOCH 1
+@11:30,000 - INFO - joeynmt.prediction - Predicting 20 example(s)...
+\\rPredicting...:   0%|
+@11:40,000 - INFO - joeynmt.prediction - Generation took 10.0000[sec].
+@12:00,000 - INFO - joeynmt.training - EPOCH 2
+@13:40,000 - INFO - joeynmt.prediction - Predicting 20 example(s)...
+"""'''
+    + """
+
+def prepare(corpus, valid, src, tgt, out):
+    out.mkdir()
+    (out / "pieces.txt").touch()
+
+def train(args):
+    run = PEERS / "runs" / args.name
+    run.mkdir(parents=True)
+    valid = Path(f"{args.valid}.{args.tgt}").read_text(encoding="utf-8").split("\\n")[:-1]
+    for update, part in ((900, 0), (1000, 3)):
+        text = "".join("▁" + line[part:].replace(" ", " ▁") + "\\n" for line in valid)
+        (run / f"{update}.hyps").write_text(text, encoding="utf-8")
+    Path(f"{run}.log").write_text(LOG.replace("@", "2026-11-30 00:"), encoding="utf-8")
+    (run / "1.ckpt").write_text(CONFIG + f" {args.dropout} {args.minutes}")
+
+if __name__ == "__main__":
+    print("beam 5: 1.0 s\\nBLEU = 12.34 50.0/40.0 (BP = 1.000) nrefs:1|tok:13a")
+"""
+)
+
+
+def test_bleu_over_time_is_drawn_beside_that_of_joeynmt(multi30k: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (multi30k / "peer_of_the_test.py").write_text(PEER, encoding="utf-8")
+    experiments.train("mine", *experiments.data_settings("toy", multi30k, "en", "de", experiments.MULTI30K))
+    for every in (7, 8):  # what it trained is used again
+        run(monkeypatch, bleu_over_time, "runs/mine", "peer_of_the_test.py", "--minutes", 5, "--every", every)
+    assert [path.read_text(encoding="utf-8") for path in multi30k.glob("runs/over_time*/1.ckpt")] == ["every 7 0.3 5.0"]
+    (row,) = experiments.read_rows("bleu_over_time.json")
+    assert (row["corpus"], row["ours"]["test"], row["JoeyNMT"]["test"]) == (
+        "toy",
+        None,
+        {"bleu": 12.34, "bleu_signature": "nrefs:1|tok:13a"},
+    )
+    assert len(row["ours"]["points"]) == 2 and row["ours"]["points"][0] < row["ours"]["points"][1]
+    (early, whole), (late, cut) = row["JoeyNMT"]["points"]
+    assert early == pytest.approx(1.5) and late == pytest.approx(3.5)  # not the 10 seconds of its first validation
+    assert whole == pytest.approx(100) and 10 < cut < 95
+    assert (multi30k / "scripts/results/bleu_over_time.png").read_bytes().startswith(b"\x89PNG")

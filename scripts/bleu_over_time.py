@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""BLEU on the validation set against minutes of training: a run of ours, and JoeyNMT 2.3.0 on the same text for the same time.
+
+  .venv/bin/python scripts/bleu_over_time.py runs/quality/multi30k-1-… joeynmt_peer.py
+  .venv/bin/python scripts/bleu_over_time.py runs/quality/tatoeba_en_fr-1-… joeynmt_peer.py --dropout 0.2
+
+RUN was trained by scripts/quality.py, with each corpus one prefix; JOEYNMT is the script that sets JoeyNMT up and trains it
+(joeynmt_peer.py setup, once). Both translate the validation set greedily as they train, and the same function scores the text. Our minutes
+hold our validations; JoeyNMT's do not hold its own. Its test score is of the model that it validated best, with a beam of 5. Figures go
+to scripts/results/bleu_over_time.json and .png, a panel for each corpus; what JoeyNMT trained is kept, and used again.
+"""
+
+import argparse
+import importlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from experiments import facts, put_row, read_rows, results
+
+from nmt.checkpoint import load_checkpoint
+from nmt.config import DataConfig
+from nmt.data.corpus import read_lines
+from nmt.evaluate import evaluate
+from nmt.files import writing
+
+RESULTS = "bleu_over_time.json"
+Points = list[tuple[float, float]]  # minutes and BLEU
+
+
+def our_points(run: Path) -> Points:
+    """The validations of a run of ours."""
+    rows = [json.loads(line) for line in read_lines(run / "metrics.jsonl")]
+    return [(row["seconds"] / 60, row["valid_bleu"]) for row in rows if "valid_bleu" in row]
+
+
+def their_minutes(log: Sequence[str]) -> list[float]:
+    """Minutes of training before each validation in JoeyNMT's log, without the validations before it."""
+    minutes, started, validating = list[float](), None, 0.0
+    for line in log:
+        if started is None and " EPOCH " in line:
+            started = datetime.fromisoformat(line[:23])
+        elif started and re.search(r"Predicting \d+ example", line):  # not its progress bar
+            minutes.append(((datetime.fromisoformat(line[:23]) - started).total_seconds() - validating) / 60)
+        elif took := re.search(r"Generation took ([\d.]+)", line):
+            validating += float(took[1])
+    return minutes
+
+
+def their_points(folder: Path, references: Sequence[str], tgt_lang: str) -> Points:
+    """The validations of JoeyNMT in FOLDER, with FOLDER.log: it writes the pieces of its translations to <update>.hyps."""
+    points = []
+    files = sorted(folder.glob("*.hyps"), key=lambda path: int(path.stem))
+    for minutes, path in zip(their_minutes(list(read_lines(f"{folder}.log"))), files, strict=False):  # the last may be unfinished
+        texts = [line.replace(" ", "").replace("▁", " ").strip() for line in read_lines(path)]
+        points.append((minutes, evaluate(texts, references, tgt_lang, ter=False).bleu))
+    return points
+
+
+def their_training(peer: ModuleType, data: DataConfig, minutes: float, dropout: float, every: int) -> dict[str, Any]:
+    """Train JoeyNMT, but where that was done, and score its validations and its translation of the test set."""
+    if not peer.PY.exists():
+        sys.exit(f"JoeyNMT is not there: {sys.executable} {peer.__file__} setup")
+    corpus, valid, test = (str(items[0]) for items in (data.train, data.valid, data.test))
+    texts = {"corpus": corpus, "valid": valid, "src": data.src_lang, "tgt": data.tgt_lang}
+    name = f"over_time-{data.name}-{60 * minutes:.0f}s-dropout{100 * dropout:.0f}"  # it takes a point for the end of a name
+    prepared = Path(corpus).parent.name + f"-{data.src_lang}-{data.tgt_lang}"
+    if not (peer.PEERS / prepared / "pieces.txt").exists():
+        peer.prepare(corpus, valid, data.src_lang, data.tgt_lang, peer.PEERS / prepared)
+    if not list((peer.PEERS / "runs" / name).glob("*.ckpt")):
+        peer.CONFIG = peer.CONFIG.replace("{valid_every}", str(every))
+        peer.train(argparse.Namespace(name=name, minutes=minutes, updates=0, dropout=dropout, data=prepared, **texts))
+    options = [f"--{option}={value}" for option, value in ({"name": name, "beam": 5, "test": test} | texts).items()]
+    told = subprocess.run([sys.executable, peer.__file__, "bleu", *options], check=True, capture_output=True, text=True).stdout
+    references = list(read_lines(f"{valid}.{data.tgt_lang}"))
+    points = their_points(peer.PEERS / "runs" / name, references, data.tgt_lang)
+    found = re.search(r"BLEU = ([\d.]+) .*?(nrefs:\S+)", told, re.DOTALL)
+    scores = {"bleu": float(found[1]), "bleu_signature": found[2]} if found else None
+    return {"minutes": minutes, "dropout": dropout, "points": points, "test": scores}
+
+
+def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """A panel for each corpus, with both curves."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5 * len(rows), 3.6), dpi=120, layout="constrained")
+    for number, row in enumerate(rows, start=1):
+        axes = figure.add_subplot(1, len(rows), number)
+        for system, style in (("ours", "-"), ("JoeyNMT", "--")):
+            minutes, bleu = zip(*row[system]["points"], strict=True)
+            axes.plot(minutes, bleu, style, marker="o", markersize=3, label=system)
+        axes.set_title(row["corpus"], fontsize=10)
+        axes.set_xlabel("minutes of training")
+        axes.set_ylabel("BLEU on the validation set, greedy")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.grid(True, axis="y", color="0.92")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, loc="lower right")
+    with writing(path) as file:
+        figure.savefig(file, format="png")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument("peer", type=Path, metavar="JOEYNMT")
+    parser.add_argument("--minutes", type=float, help="of JoeyNMT's training, validations included (default: as ours)")
+    parser.add_argument("--dropout", type=float, default=0.3, help="JoeyNMT's (default: 0.3)")
+    parser.add_argument("--every", type=int, default=200, help="updates between JoeyNMT's validations, a multiple of 10 (default: 200)")
+    arguments = parser.parse_args()
+    sys.path.append(str(arguments.peer.resolve().parent))
+    peer = importlib.import_module(arguments.peer.stem)
+    data, done = load_checkpoint(arguments.run / "last.pt").config.data, facts(arguments.run)
+    test = arguments.run / "test.json"
+    ours = done | {"points": our_points(arguments.run), "test": json.loads(test.read_text(encoding="utf-8")) if test.exists() else None}
+    theirs = their_training(peer, data, arguments.minutes or done["minutes"], arguments.dropout, arguments.every)
+    command = f"scripts/bleu_over_time.py {arguments.run.name} {arguments.peer.name} --dropout {arguments.dropout:g}"
+    put_row(RESULTS, {"corpus": data.name, "command": command, "ours": ours, "JoeyNMT": theirs}, ["corpus"])
+    draw(results("bleu_over_time.png"), read_rows(RESULTS))
+    print(results("bleu_over_time.png"))
+
+
+if __name__ == "__main__":
+    main()
