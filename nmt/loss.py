@@ -17,7 +17,7 @@ def linear_cross_entropy(
     mass ε is spread evenly over the whole vocabulary, as in torch.nn.functional.cross_entropy.
 
     With R-Drop (Liang et al. 2021) rows 2i and 2i + 1 are token i with two dropout masks. Of their distributions p and q the token costs
-    the mean of both rows' costs plus α·½[KL(p‖q) + KL(q‖p)]: half of equation 4, so that α is half of the paper's.
+    the mean of both rows' costs plus α·½[KL(p‖q) + KL(q‖p)]: half of the paper's loss, so that this α is half of the paper's.
 
     Args:
         inputs: (N, R), one row for each real target token, or two.

@@ -149,6 +149,18 @@ def test_accumulated_batches_equal_one_big_batch(composed: Composer) -> None:
     assert one.window.tokens == other.window.tokens == big.tokens
 
 
+def test_r_drop_is_learnt_from_and_reported_as_cross_entropy_once_a_token(composed: Composer) -> None:
+    means = []
+    for settings in (("model.dropout=0.3", "trainer.r_drop=1e-9"), ("model.dropout=0.3", "trainer.r_drop=5")):
+        trainer = trainer_of(composed(*settings), settings[1])
+        torch.manual_seed(3)
+        trainer._update([batch := next(trainer.batches)])
+        assert trainer.window.tokens == trainer.progress.tgt_tokens == batch.tokens
+        means.append(trainer.window.means())
+    assert means[0]["loss"] == means[1]["loss"] == pytest.approx(math.log(trainer.model.decoder.vocabulary.out_features), rel=0.05)
+    assert means[1]["gradient_norm"] != pytest.approx(means[0]["gradient_norm"], rel=1e-3)
+
+
 def test_one_batch_is_learnt_by_heart(composed: Composer) -> None:
     """A network without a mistake overfits: BLEU 100 on the twenty sentences that it is shown again and again."""
     valid = composed().data.valid[0]
