@@ -189,3 +189,12 @@ def test_words_that_the_decoder_reads_are_dropped_whole(config: Callable[..., Mo
     kept = seen.any(-1)
     torch.testing.assert_close(seen, 2 * decoder.embedding(tokens) * kept.unsqueeze(-1))
     assert 0 < kept.sum() < 12
+
+
+def test_variational_dropout_takes_the_same_elements_from_all_words_of_a_sentence(config: Callable[..., ModelConfig]) -> None:
+    decoder = make(config(dropout=0.5, variational=True))
+    tokens = torch.arange(12).view(4, 3) + 1
+    ratio = decoder.embed(tokens) / decoder.embedding(tokens)
+    torch.testing.assert_close(ratio, ratio[:1].expand_as(ratio))
+    assert set(ratio.unique().tolist()) == {0.0, 2.0}
+    assert not torch.equal(ratio[0, 0], ratio[0, 1])
