@@ -151,7 +151,7 @@ class AttentionGru(torch.autograd.Function):
                 cells[0].forward(gates[t], states[t, -1], seen[t])
             h = hidden[t].copy_(product(dropped(seen[t], kept)))
             alpha = attend_forward(keys, h[:, 3 * size :], energy, padding, sigmoids, weights[t])
-            torch.baddbmm(gates[t].unsqueeze(1), alpha.unsqueeze(1), values, beta=not conditional, out=active[t].unsqueeze(1))
+            torch.baddbmm(gates[t].unsqueeze(1), alpha.unsqueeze(1), values, beta=int(not conditional), out=active[t].unsqueeze(1))
             chain = states[t + 1, conditional:]
             gates_forward(active[t], h, seen[t], active[t], chain[0])
             for k, cell in enumerate(cells[conditional:]):
