@@ -80,6 +80,7 @@ class ModelConfig:
     encoder_layers: Annotated[Count, Absent(1)]
     decoder_size: Count
     cell: Annotated[Literal["gru", "conditional"], Absent("gru")]
+    transitions: Annotated[CountOrZero, Absent(0)]
     attention: Literal["additive", "dot", "general", "none"]
     attention_size: Count
     initial_state: Literal["backward", "mean"]

@@ -109,6 +109,19 @@ def test_training_samples_pieces_and_validation_does_not(composed: Composer) -> 
         assert torch.equal(one.src, other.src) and torch.equal(one.tgt_out, other.tgt_out)
 
 
+def test_labels_are_smoothed_in_training_and_not_in_what_is_reported(composed: Composer) -> None:
+    reported, norms = [], []
+    for smoothing in (0.0, 0.3):
+        trainer = trainer_of(composed(f"trainer.label_smoothing={smoothing}", "model.dropout=0"), str(smoothing))
+        validated = trainer.validate().scores["loss"]
+        trainer._update([next(trainer.batches)])
+        means = trainer.window.means()
+        reported.append([validated, means["loss"]])
+        norms.append(means["gradient_norm"])
+    assert reported[0] == reported[1]
+    assert norms[1] < 0.95 * norms[0]
+
+
 @pytest.mark.parametrize("decay", ["null", "0.5"])
 def test_an_interrupted_validation_is_made_again(composed: Composer, decay: str) -> None:
     calm = trainer_of(composed(f"trainer.ema_decay={decay}"), "calm")

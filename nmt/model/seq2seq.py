@@ -121,7 +121,7 @@ def initialize(model: Seq2Seq, config: ModelConfig) -> None:
             parameter.fill_(1)
         elif config.initialization == "uniform":
             parameter.uniform_(-config.init_scale, config.init_scale)
-        elif name.endswith(("weight_hh_l0", "gates_state.weight", "gates_proposal.weight")):
+        elif name.endswith(("weight_hh_l0", "gates_state.weight", "gates_proposal.weight")) or ".gates_transitions." in name:
             for gate in parameter.chunk(3):
                 nn.init.orthogonal_(gate)
         elif name.endswith("attention.energy"):

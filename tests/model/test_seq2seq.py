@@ -28,6 +28,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"layer_norm": True, "cell": "conditional"},
     {"cell": "conditional"},
     {"cell": "conditional", "attention": "general"},
+    {"transitions": 2, "attention": "dot"},
+    {"cell": "conditional", "transitions": 1, "layer_norm": True, "tie": "target"},
 ]
 DROPOUT = {
     "embedding_dropout": 0.2,
@@ -231,11 +233,11 @@ def test_a_tied_matrix_is_one_parameter(config: Callable[..., ModelConfig], tie:
 def test_initialization_of_the_paper(config: Callable[..., ModelConfig]) -> None:
     torch.manual_seed(10)
     widths = {"embedding_size": 60, "encoder_size": 50, "decoder_size": 70, "attention_size": 80, "readout_size": 40}
-    model = Seq2Seq(config(initialization="paper", cell="conditional", **widths), 500, 600, 0, 3)
+    model = Seq2Seq(config(initialization="paper", cell="conditional", transitions=1, **widths), 500, 600, 0, 3)
     for name, parameter in model.named_parameters():
         if "bias" in name or name.endswith("energy"):
             assert not parameter.any(), name
-        elif name.endswith(("weight_hh_l0", "gates_state.weight", "gates_proposal.weight")):
+        elif name.endswith(("weight_hh_l0", "gates_state.weight", "gates_proposal.weight", "gates_transitions.0.weight")):
             for gate in parameter.chunk(3):
                 torch.testing.assert_close(gate @ gate.t(), torch.eye(len(gate)), atol=1e-5, rtol=0)
         else:
