@@ -13,7 +13,6 @@ The limit is what the matrix products alone would take, for real tokens, at the 
 import argparse
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,8 +24,8 @@ from benchmark_decoding import measure_decoding, measure_latency
 from benchmark_parts import measure_parts
 from benchmark_scaling import draw_scaling, measure_scaling, scaling_table
 from benchmark_training import HAS_BF16, SYSTEMS, build_system, measure_training, peak_memory_mb
+from experiments import ROOT, commit, processor
 from hydra import compose, initialize_config_dir
-from multi30k import ROOT, processor
 from omegaconf import OmegaConf
 
 from nmt.config import TokenizerConfig, TrainConfig, config_dir
@@ -144,7 +143,6 @@ def measure(config: TrainConfig, corpus: Corpus, updates: int, length: int | Non
 
 def about(arguments: argparse.Namespace) -> dict[str, Any]:
     """Where and how a run was made."""
-    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     machine = {
         "processor": processor(),
         "cores": os.cpu_count(),
@@ -155,7 +153,7 @@ def about(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "machine": machine,
         "sizes": "peers" if arguments.scaling else arguments.sizes,
-        "commit": head.stdout.strip() or None,
+        "commit": commit(),
         "command": " ".join(sys.argv),
     }
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from multi30k import ROOT, nmt, processor
+from experiments import ROOT, nmt, processor
 
 from nmt.data.corpus import read_lines
 from nmt.evaluate import evaluate
