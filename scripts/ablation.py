@@ -62,8 +62,9 @@ def measure(name: str, seed: int, passes: int, data: Sequence[str]) -> dict[str,
     log = ROOT / "runs" / f"{run}.log"
     facts = train(run, *data, *settings, f"run.seed={seed}", "run.threads=1", log=log)
     scores = score(run, "valid", "run.threads=1", log=log)
-    row = {"name": name, "changes": ROWS[name][0], "settings": settings, "bleu": scores["bleu"], "signature": scores["bleu_signature"]}
-    return row | facts
+    command = f"scripts/ablation.py FOLDER {name!r} --seed {seed} --passes {passes}"
+    row = {"name": name, "changes": ROWS[name][0], "command": command, "settings": settings}
+    return row | {"bleu": scores["bleu"], "signature": scores["bleu_signature"]} | facts
 
 
 def measured(passes: int) -> list[dict[str, Any]]:

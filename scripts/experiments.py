@@ -56,13 +56,18 @@ def run_name(group: str, row: str, seed: int, settings: Sequence[str]) -> str:
 
 
 def train(run: str, *settings: str, log: Path | None = None) -> dict[str, Any]:
-    """Train runs/RUN, or go on with it, and say what was done; `commit` is the one that the run began with."""
-    began = ROOT / "runs" / run / "commit"
-    if not began.exists():
-        began.parent.mkdir(parents=True, exist_ok=True)
-        write_text(began, commit() or "")
+    """Train runs/RUN, or go on with it, and say what was done."""
+    folder = ROOT / "runs" / run
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "commit").exists():  # the one that a continued run began with
+        write_text(folder / "commit", commit() or "")
     nmt("train", *settings, f"run.name={run}", log=log)
-    last = load_checkpoint(began.with_name("last.pt"))
+    return facts(folder)
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """What was done in a run's folder, as rows of tables name it; `greedy_valid` is the validation BLEU of best.pt."""
+    last = load_checkpoint(folder / "last.pt")
     progress, threads = last.training["progress"], last.config.run.threads or os.cpu_count()
     return {
         "seed": last.config.run.seed,
@@ -70,7 +75,7 @@ def train(run: str, *settings: str, log: Path | None = None) -> dict[str, Any]:
         "passes": last.about["epoch"],
         "updates": last.about["step"],
         "minutes": round(last.about["seconds"] / 60, 1),
-        "commit": began.read_text(encoding="utf-8"),
+        "commit": (folder / "commit").read_text(encoding="utf-8") if (folder / "commit").exists() else None,
         "hardware": f"{threads} {'core' if threads == 1 else 'cores'} of {processor()}",
     }
 

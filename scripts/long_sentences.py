@@ -2,34 +2,34 @@
 """What attention is for: BLEU against source length with it and without it (Bahdanau et al. 2015, figure 2).
 
   .venv/bin/python scripts/long_sentences.py FOLDER              80 minutes on 2 CPU cores: 20 for each of four models
+  .venv/bin/python scripts/long_sentences.py FOLDER --lanes 2    40 minutes: two models side by side, a core each
   .venv/bin/python scripts/long_sentences.py FOLDER --minutes 5 --attention additive none
 
 FOLDER holds train, val and test_2016_flickr in English and German. Neighbouring pairs are joined, up to 60 words, so that there are long
-sentences to learn from and to test on. Figures and picture go to scripts/results/long_sentences.json and .png; what is trained is kept.
+sentences to learn from and to test on. Figures and picture go to scripts/results/long_sentences.json and .png, beside those of earlier
+calls; what is trained is kept in runs/long_sentences, with a log, and goes on from there when it is given more minutes.
 """
 
 import argparse
-import json
+import os
 import random
-import subprocess
-import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments import ROOT, nmt, processor
+from experiments import MULTI30K, ROOT, data_settings, in_lanes, put_row, read_rows, results, score, train
 
 from nmt.data.corpus import read_lines
 from nmt.evaluate import evaluate
 from nmt.files import write_text, writing
 
-SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 ATTENTIONS = ("additive", "dot", "general", "none")
 MAX_WORDS = 60
 MAX_JOINED = 5
 WIDTH = 10  # words of source a point of the curve
 LEAST = 20  # sentences of a point
-RESULTS = ROOT / "scripts/results"
+RESULTS = "long_sentences.json"
 
 
 def join(sources: Sequence[str], targets: Sequence[str], seed: int) -> list[tuple[str, str]]:
@@ -50,7 +50,7 @@ def join(sources: Sequence[str], targets: Sequence[str], seed: int) -> list[tupl
 def make_data(folder: Path, made: Path) -> None:
     """Write the joined pairs of every split to made/train.en and so on."""
     made.mkdir(parents=True, exist_ok=True)
-    for split, name in SPLITS.items():
+    for split, name in MULTI30K.items():
         sides = [[line.strip() for line in read_lines(folder / f"{name}.{lang}")] for lang in ("en", "de")]
         for lang, lines in zip(("en", "de"), zip(*join(sides[0], sides[1], seed=1), strict=True), strict=True):
             write_text(made / f"{split}.{lang}", "".join(f"{line}\n" for line in lines))
@@ -67,30 +67,29 @@ def by_length(sources: Sequence[str], hypotheses: Sequence[str], references: Seq
     return points
 
 
-def measure(made: Path, attention: str, minutes: float) -> dict[str, Any]:
+def measure(made: Path, attention: str, minutes: float, threads: int) -> dict[str, Any]:
     """Train one model, and score it on the test sentences."""
-    run = f"long_sentences-{attention}"
-    data = ["data=files", "data.name=long_sentences", "data.src_lang=en", "data.tgt_lang=de"]
-    data += [f"data.{split}=['{made}/{split}']" for split in SPLITS]
+    run = f"long_sentences/{attention}"
+    log = ROOT / "runs" / f"{run}.log"
+    data = data_settings("long_sentences", made, "en", "de", {split: split for split in MULTI30K})
     settings = ["experiment=long_sentences", f"model.attention={attention}", f"trainer.max_minutes={minutes:g}"]
-    nmt("train", *data, *settings, f"run.name={run}")
-    output = ROOT / "runs" / run / "test.json"
-    nmt("evaluate", f"checkpoint=runs/{run}/best.pt", "split=test", f"output={output}")
+    facts = train(run, *data, *settings, f"run.threads={threads}", log=log)
+    scores = score(run, "test", f"run.threads={threads}", log=log)
     sources, references = (list(read_lines(made / f"test.{lang}")) for lang in ("en", "de"))
-    points = by_length(sources, list(read_lines(output.with_suffix(".hyp"))), references)
-    return {"settings": settings, "points": points, **json.loads(output.read_text(encoding="utf-8"))}
+    points = by_length(sources, list(read_lines(ROOT / f"runs/{run}/test.hyp")), references)
+    return {"attention": attention, "settings": settings, "points": points} | facts | scores
 
 
-def draw(path: Path, figures: dict[str, Any]) -> None:
+def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """A curve for each attention: BLEU against the length of the source."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 3.6), dpi=120, layout="constrained")
     axes = figure.add_subplot()
-    for attention, one in figures.items():
-        middles = [sum(point["words"]) / 2 for point in one["points"]]
-        style = "--" if attention == "none" else "-"
-        axes.plot(middles, [point["bleu"] for point in one["points"]], style, marker="o", markersize=4, label=attention)
+    for row in sorted(rows, key=lambda row: ATTENTIONS.index(row["attention"])):
+        middles = [sum(point["words"]) / 2 for point in row["points"]]
+        style = "--" if row["attention"] == "none" else "-"
+        axes.plot(middles, [point["bleu"] for point in row["points"]], style, marker="o", markersize=4, label=row["attention"])
     axes.set_xlabel("words of the source sentence")
     axes.set_ylabel("BLEU")
     axes.set_ylim(bottom=0)
@@ -104,17 +103,19 @@ def draw(path: Path, figures: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--minutes", type=float, default=20, help="of training for each (default: 20)")
     parser.add_argument("--attention", nargs="+", choices=ATTENTIONS, default=ATTENTIONS)
+    parser.add_argument("--lanes", type=int, default=1, help="models that train side by side, and share the cores (default: 1)")
     arguments = parser.parse_args()
     made = ROOT / "data/long_sentences_text"
-    make_data(arguments.folder.resolve(), made)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-    figures = {attention: measure(made, attention, arguments.minutes) for attention in arguments.attention}
-    about = {"command": " ".join(["scripts/long_sentences.py", "FOLDER", *sys.argv[2:]]), "commit": commit, "hardware": processor()}
-    write_text(RESULTS / "long_sentences.json", json.dumps(about | {"attention": figures}, indent=1, ensure_ascii=False) + "\n")
-    draw(RESULTS / "long_sentences.png", figures)
-    print(RESULTS / "long_sentences.png")
+    make_data(arguments.folder, made)
+    threads = max(1, (os.cpu_count() or 1) // arguments.lanes)
+    jobs = {attention: partial(measure, made, attention, arguments.minutes, threads) for attention in arguments.attention}
+    command = f"scripts/long_sentences.py FOLDER --minutes {arguments.minutes:g} --lanes {arguments.lanes}"
+    for row in in_lanes(jobs, arguments.lanes):
+        put_row(RESULTS, {"command": command} | row, ["attention"])
+        print(f"{row['attention']}: BLEU {row['bleu']:.2f} after {row['minutes']:.1f} minutes", flush=True)
+        draw(results("long_sentences.png"), read_rows(RESULTS))
 
 
 if __name__ == "__main__":

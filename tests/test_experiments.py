@@ -1,19 +1,23 @@
 """The scripts that train for published figures, on a corpus that trains in seconds; what they find is not judged here."""
 
 import importlib
-import json
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from toy_corpus import Composer
 
 from nmt.cli import main
+from nmt.config import config_dir
+from nmt.errors import DataError
 
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
-experiments, ablation = map(importlib.import_module, ("experiments", "ablation"))
+experiments, ablation, quality, published, long_sentences = map(
+    importlib.import_module, ("experiments", "ablation", "quality", "published", "long_sentences")
+)
 
 
 @pytest.fixture
@@ -25,28 +29,40 @@ def multi30k(corpus: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def small(settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Settings that make trainings small; `nmt` runs in this process and folder, and every call of it is noted in calls.json."""
+@pytest.fixture(autouse=True)
+def calls(settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The calls of `nmt`, which runs in this process and folder, and trains small models for a second."""
+    kept = ("data", "run.name", "model=", "trainer.max", "trainer.valid")
+    small = [setting for setting in settings if not setting.startswith(kept)]
+    small += ["trainer.max_steps=20", "trainer.valid_every_steps=10", "trainer.samples=0", "run.threads=1"]
+    small += ["decode.max_length_ratio=0.5", "decode.max_length_extra=4"]  # TER takes long for long nonsense
     calls: list[tuple[str, ...]] = []
 
     def nmt(*arguments: str, log: Path | None = None) -> None:
         calls.append(arguments)
-        (tmp_path / "calls.json").write_text(json.dumps(calls), encoding="utf-8")
-        assert main(list(arguments)) == 0
+        assert main([*arguments, *small] if arguments[0] == "train" else list(arguments)) == 0
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(experiments, "ROOT", tmp_path)
+    for module in (experiments, ablation, quality, long_sentences):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(experiments, "nmt", nmt)
     monkeypatch.setattr(experiments, "commit", lambda: "abc")
     (tmp_path / "scripts/results").mkdir(parents=True)
-    kept = ("data", "run.name", "trainer.max_epochs")
-    return [setting for setting in settings if not setting.startswith(kept)]
-
-
-def called(folder: Path) -> list[list[str]]:
-    calls: list[list[str]] = json.loads((folder / "calls.json").read_text(encoding="utf-8"))
+    (tmp_path / "configs").symlink_to(config_dir())
     return calls
+
+
+class Moses:
+    """What the scripts use of sacremoses, which is no dependency of the project: here it sets the full stop apart."""
+
+    def __init__(self, lang: str) -> None:
+        pass
+
+    def normalize(self, text: str) -> str:
+        return text
+
+    def tokenize(self, text: str, return_str: bool) -> str:
+        return text.replace(".", " .")
 
 
 def run(monkeypatch: pytest.MonkeyPatch, module: Any, *arguments: object) -> None:
@@ -67,23 +83,21 @@ def test_lanes_give_every_result_and_name_what_failed(capsys: pytest.CaptureFixt
     assert "two FAILED: integer division" in capsys.readouterr().err
 
 
-def test_a_row_takes_the_place_of_its_like(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiments, "ROOT", tmp_path)
-    (tmp_path / "scripts/results").mkdir(parents=True)
+def test_a_row_takes_the_place_of_its_like() -> None:
     for name, seed, bleu in (("a", 1, 1.0), ("a", 2, 2.0), ("a", 1, 3.0)):
         experiments.put_row("rows.json", {"name": name, "seed": seed, "bleu": bleu}, ("name", "seed"))
     assert [row["bleu"] for row in experiments.read_rows("rows.json")] == [2.0, 3.0]
 
 
 def test_the_ablation_trains_each_row_once_and_tells_differences(
-    multi30k: Path, small: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    multi30k: Path, calls: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ablation, "BASE", [*small, "trainer.max_steps=null"])
+    monkeypatch.setattr(ablation, "BASE", ["model=small"])
     monkeypatch.setattr(ablation, "ROWS", {"base": ("nothing", []), "ema": ("an average", ["trainer.ema_decay=0.9"])})
     run(monkeypatch, ablation, multi30k, "base", "--passes", 1)
     run(monkeypatch, ablation, multi30k, "--passes", 1)
-    assert [call[0] for call in called(multi30k)] == ["train", "evaluate"] * 2  # base was not run again
-    assert "test_2016_flickr" not in str([call for call in called(multi30k) if call[0] == "evaluate"])
+    assert [call[0] for call in calls] == ["train", "evaluate"] * 2  # base was not run again
+    assert "test_2016_flickr" not in str([call for call in calls if call[0] == "evaluate"])
     base, ema = experiments.read_rows("ablation.json")
     assert (base["name"], ema["name"], ema["settings"][-1]) == ("base", "ema", "trainer.ema_decay=0.9")
     for row in (base, ema):
@@ -103,3 +117,72 @@ def test_the_rows_of_the_ablation_are_settings_that_exist(composed: Composer) ->
     configs = [composed(*ablation.settings_of(name, 3)) for name in ablation.ROWS]
     assert all(config.trainer.max_epochs == 3 and config.trainer.patience is None for config in configs)
     assert len({repr(config) for config in configs}) == len(configs)  # no row is another one
+
+
+def test_a_row_of_the_results_is_scored_on_both_sets_and_in_the_published_measure(
+    multi30k: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(published, "sacremoses", SimpleNamespace(MosesPunctNormalizer=Moses, MosesTokenizer=Moses))
+    run(monkeypatch, quality, "multi30k", multi30k, "model.dropout=0", "--seed", 2)
+    run(monkeypatch, quality, "multi30k_published", multi30k)
+    (cased, tokenized) = experiments.read_rows("quality.json")
+    assert (cased["seed"], tokenized["seed"], cased["commit"]) == (2, 1, "abc")
+    assert cased["command"].startswith("scripts/quality.py multi30k FOLDER model.")
+    for split in ("valid", "test"):
+        assert {"bleu", "bleu_signature", "chrf", "ter", "published"} <= cased[split].keys()
+        assert tokenized[split].keys() == {"published", "published_signature"}
+    text = (multi30k / "data/multi30k_published_text/train.de").read_text(encoding="utf-8")
+    assert text.startswith("der ") and text.endswith(" .\n")
+
+    checkpoints = sorted(multi30k.glob("runs/quality/multi30k-*/best.pt"))
+    run(monkeypatch, quality, "ensemble", *checkpoints, *checkpoints)
+    *_, ensemble = experiments.read_rows("quality.json")
+    assert (ensemble["name"], ensemble["seed"]) == ("multi30k_ensemble", [2, 2])
+    assert ensemble["test"]["bleu"] == pytest.approx(cased["test"]["bleu"], abs=1)  # twice the same model
+    capsys.readouterr()
+    run(monkeypatch, quality, "table")
+    rows = capsys.readouterr().out.split("\n")
+    assert f"| {cased['test']['bleu']:.1f} | {cased['test']['chrf']:.1f} |" in rows[2]
+    assert f"tokenised text |  |  |  | {tokenized['test']['published']:.1f} |" in rows[3]
+
+
+def test_the_published_measure_needs_sacremoses_before_an_hour_of_training(
+    multi30k: Path, calls: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "sacremoses", None)
+    with pytest.raises(SystemExit, match="-m pip install sacremoses"):
+        run(monkeypatch, quality, "multi30k", multi30k)
+    assert not calls
+
+
+def test_the_published_measure_takes_tokens_as_they_stand() -> None:
+    lines = ["ein mann mit &quot; hut &quot; .", "zwei hunde spielen im schnee ."]
+    assert published.published_bleu(lines, lines)["published"] == pytest.approx(100)
+    with pytest.raises(DataError, match="has 2 lines but the reference has 1"):
+        published.published_bleu(lines, lines[:1])
+
+
+def test_long_sentences_are_neighbours_in_order() -> None:
+    sources, targets = [f"s{n} x" for n in range(40)], [f"t{n} y z" for n in range(40)]
+    joined = long_sentences.join(sources, targets, seed=1)
+    assert " ".join(src for src, _ in joined) == " ".join(sources)
+    assert [src.replace("s", "t").replace("x", "y z") for src, _ in joined] == [tgt for _, tgt in joined]
+    assert {len(src.split()) for src, _ in joined} == {2, 4, 6, 8, 10}
+    longest = long_sentences.join(["w " * 25] * 9, ["w"] * 9, seed=1)
+    assert {len(src.split()) for src, _ in longest} == {25, 50}
+
+
+def test_bleu_by_length_is_of_the_sentences_of_that_length() -> None:
+    sources = ["a b c d e"] * 20 + ["a b c d e f g h i j k"] * 20 + ["a " * 25] * 19
+    points = long_sentences.by_length(sources, ["x"] * 20 + sources[20:], sources)
+    assert [(point["words"], point["sentences"], round(point["bleu"])) for point in points] == [([1, 10], 20, 0), ([11, 20], 20, 100)]
+
+
+def test_the_comparison_of_attentions_is_drawn(multi30k: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_sentences, "LEAST", 1)
+    for attention in ("none", "dot"):  # a later call keeps the curves of an earlier one
+        run(monkeypatch, long_sentences, multi30k, "--attention", attention, "--minutes", 1)
+    rows = experiments.read_rows("long_sentences.json")
+    assert [row["attention"] for row in rows] == ["none", "dot"]
+    assert all(row["points"] and row["minutes"] <= 1 and row["bleu_signature"] for row in rows)
+    assert (multi30k / "scripts/results/long_sentences.png").read_bytes().startswith(b"\x89PNG")
