@@ -80,6 +80,7 @@ class ModelConfig:
     encoder_layers: Annotated[Count, Absent(1)]
     decoder_size: Count
     cell: Annotated[Literal["gru", "conditional"], Absent("gru")]
+    transitions: Annotated[CountOrZero, Absent(0)]
     attention: Literal["additive", "dot", "general", "none"]
     attention_size: Count
     initial_state: Literal["backward", "mean"]
@@ -154,6 +155,7 @@ class TrainerConfig:
     average: Annotated[CountOrZero, Absent(0)]
     ema_decay: Annotated[Annotated[float, Range(0, 0.999999)] | None, Absent(None)]
     label_smoothing: Annotated[float, Range(0, 0.9)]
+    r_drop: Annotated[NotNegative, Absent(0.0)]
     samples: CountOrZero
 
 

@@ -127,12 +127,12 @@ class Trainer:
         self.progress.step += 1
         for group in self.optimizer.param_groups:
             group["lr"] = self.scheduler.lr(self.progress.step)
-        tokens = sum(batch.tokens for batch in batches)
+        settings, tokens = self.config.trainer, sum(batch.tokens for batch in batches)
         for batch in batches:
             moved = batch.to(self.device)
             with autocast(self.device, self.dtype):
                 smoothed, nll = self.model.loss(
-                    moved.src, moved.src_lengths, moved.tgt_in, moved.tgt_out, self.config.trainer.label_smoothing
+                    moved.src, moved.src_lengths, moved.tgt_in, moved.tgt_out, settings.label_smoothing, settings.r_drop
                 )
             torch.autograd.backward(self.scaler.scale(smoothed / tokens))
             self.window.add(batch, nll.detach())

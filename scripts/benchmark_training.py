@@ -77,8 +77,10 @@ def arithmetic(model: ModelConfig, vocab_size: int, batch: Batch) -> dict[str, f
     annotation, readout = 2 * encoder, (2 if model.readout == "maxout" else 1) * model.readout_size
     pairs = int((batch.src_lengths * batch.tgt_lengths).sum())
     initial = (annotation if model.initial_state == "mean" else encoder) * state
-    encoder_products = batch.src_tokens * (2 * 3 * encoder * (embedding + encoder) + annotation * attention) + len(batch.src) * initial
-    gates = 3 * state * (embedding + annotation + state)
+    layers = 2 * 3 * encoder * (embedding + encoder + (model.encoder_layers - 1) * (annotation + encoder))
+    encoder_products = batch.src_tokens * (layers + annotation * attention) + len(batch.src) * initial
+    cells = (2 if model.cell == "conditional" else 1) + model.transitions
+    gates = 3 * state * (embedding + annotation + cells * state)
     unroll_products = batch.tokens * (gates + state * attention) + pairs * (attention + annotation)
     vocabulary_products = batch.tokens * ((state + embedding + annotation) * readout + model.readout_size * vocab_size)
     products = {"encoder": encoder_products, "unroll": unroll_products, "vocabulary": vocabulary_products}

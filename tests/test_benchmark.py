@@ -43,6 +43,9 @@ def test_an_update_at_the_peers_sizes_costs_63_gflop() -> None:
     assert flop["vocabulary"] == 6 * 960 * 512 * (512 + 256 + 1024 + 8000)
     shorter = replace(batch, tgt_lengths=batch.tgt_lengths - 5, tokens=batch.tokens - 5 * 64)  # 5 positions of padding
     assert training.arithmetic(config.model, 8000, shorter)["vocabulary"] == pytest.approx(flop["vocabulary"] * 2 / 3)
+    deeper = training.arithmetic(replace(config.model, cell="conditional", transitions=2, encoder_layers=2), 8000, batch)
+    assert deeper["unroll"] - flop["unroll"] == 6 * 960 * 3 * (3 * 512 * 512)  # three more GRUs that read a state
+    assert deeper["encoder"] - flop["encoder"] == 6 * 960 * 2 * 3 * 512 * (1024 + 512)
 
 
 def test_the_default_sizes_are_those_of_base_yaml_without_dropout() -> None:

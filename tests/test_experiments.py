@@ -107,7 +107,8 @@ def test_the_ablation_trains_each_row_once_and_tells_differences(
     capsys.readouterr()
     run(monkeypatch, ablation, "--table", "--passes", 1)
     shown = capsys.readouterr().out
-    assert f"| ema | an average | `trainer.ema_decay=0.9` | {ema['bleu']:.1f} | {ema['bleu'] - base['bleu']:+.1f} | 0 | 1 | abc |" in shown
+    figures = f"{ema['bleu']:.1f} | {ema['bleu'] - base['bleu']:+.1f} | {ema['perplexity']:.2f} | 0"
+    assert f"| ema | an average | `trainer.ema_decay=0.9` | {figures} | 1 | abc |" in shown
     monkeypatch.setitem(ablation.ROWS, "ema", ("an average", ["trainer.ema_decay=0.8"]))
     run(monkeypatch, ablation, "--table", "--passes", 1)
     assert "ema" not in capsys.readouterr().out  # it was measured with other settings

@@ -14,7 +14,7 @@ LAYERS = [
     {"config"},
     {"metrics", "progress", "translation", "coverage", "loss"}
     | {"model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
-    | {"model.kernels", "model.norm", "model.steps", "model.unroll_conditional", "model.unroll_normalized"},
+    | {"model.kernels", "model.norm", "model.steps", "model.cell", "model.unroll_normalized"},
     {"device", "tokenizer", "data.corpus", "data.hub", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}
     | {"model.inference", "model.ensemble", "optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
     {"translator", "data.prepare", "journal"},

@@ -70,6 +70,7 @@ VARIANTS = [
     ("optimizer=adadelta", "scheduler=inverse_sqrt", "trainer.keep=2", "tokenizer.joint=false"),
     ("batches.sampling=0.3", "batches.accumulate=2", "batches.max_tokens=1000"),
     ("trainer.average=2", "trainer.keep=2", "trainer.ema_decay=0.9"),
+    ("trainer.r_drop=2.5", "batches.accumulate=2", "model.dropout=0.3"),
     ("scheduler.return_to_best=true", "scheduler.patience=0", "optimizer.lr=0.3", "trainer.valid_every_steps=4", "trainer.ema_decay=0.5"),
 ]
 
@@ -106,6 +107,19 @@ def test_training_samples_pieces_and_validation_does_not(composed: Composer) -> 
     assert next(plain.batches).tokens < next(sampling.batches).tokens
     for one, other in zip(plain.validate.batches, sampling.validate.batches, strict=True):  # type: ignore[attr-defined]
         assert torch.equal(one.src, other.src) and torch.equal(one.tgt_out, other.tgt_out)
+
+
+def test_labels_are_smoothed_in_training_and_not_in_what_is_reported(composed: Composer) -> None:
+    reported, norms = [], []
+    for smoothing in (0.0, 0.3):
+        trainer = trainer_of(composed(f"trainer.label_smoothing={smoothing}", "model.dropout=0"), str(smoothing))
+        validated = trainer.validate().scores["loss"]
+        trainer._update([next(trainer.batches)])
+        means = trainer.window.means()
+        reported.append([validated, means["loss"]])
+        norms.append(means["gradient_norm"])
+    assert reported[0] == reported[1]
+    assert norms[1] < 0.95 * norms[0]
 
 
 @pytest.mark.parametrize("decay", ["null", "0.5"])
@@ -146,6 +160,18 @@ def test_accumulated_batches_equal_one_big_batch(composed: Composer) -> None:
     for (name, parameter), same in zip(one.model.named_parameters(), other.model.parameters(), strict=True):
         torch.testing.assert_close(parameter, same, atol=1e-6, rtol=1e-4, msg=name)
     assert one.window.tokens == other.window.tokens == big.tokens
+
+
+def test_r_drop_is_learnt_from_and_reported_as_cross_entropy_once_a_token(composed: Composer) -> None:
+    means = []
+    for settings in (("model.dropout=0.3", "trainer.r_drop=1e-9"), ("model.dropout=0.3", "trainer.r_drop=5")):
+        trainer = trainer_of(composed(*settings), settings[1])
+        torch.manual_seed(3)
+        trainer._update([batch := next(trainer.batches)])
+        assert trainer.window.tokens == trainer.progress.tgt_tokens == batch.tokens
+        means.append(trainer.window.means())
+    assert means[0]["loss"] == means[1]["loss"] == pytest.approx(math.log(trainer.model.decoder.vocabulary.out_features), rel=0.05)
+    assert means[1]["gradient_norm"] != pytest.approx(means[0]["gradient_norm"], rel=1e-3)
 
 
 def test_one_batch_is_learnt_by_heart(composed: Composer) -> None:

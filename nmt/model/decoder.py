@@ -15,6 +15,7 @@ class Decoder(nn.Module):
     """A GRU that looks at the source through attention before each step (Bahdanau et al. 2015, appendices A.1.2 and A.2.2).
 
     As a conditional GRU (Sennrich et al. 2017, "Nematus", section 2) it looks in the middle of a step, when the last word has been read.
+    Further GRUs without input may make the step deeper ("deep transition", Pascanu et al. 2014; Miceli Barone et al. 2017).
     Rows of the gate matrices are in PyTorch's order: reset, update, new. With layer normalisation each of their products is normalised.
 
     Raises:
@@ -34,9 +35,11 @@ class Decoder(nn.Module):
         self.gates_context = nn.Linear(annotation, 3 * state, bias=False)
         self.gates_state = nn.Linear(state, 3 * state)
         self.gates_proposal = nn.Linear(state, 3 * state) if config.cell == "conditional" else None
+        self.gates_transitions = nn.ModuleList(nn.Linear(state, 3 * state) for _ in range(config.transitions))
         self.layer_norm = config.layer_norm
         self.norm_embedding, self.norm_context, self.norm_state = (make_norm(config.layer_norm, 3 * state) for _ in range(3))
         self.norm_proposal = make_norm(config.layer_norm and self.gates_proposal is not None, 3 * state)
+        self.norm_transitions = nn.ModuleList(make_norm(config.layer_norm, 3 * state) for _ in range(config.transitions))
         self.readout_state = nn.Linear(state, self.pieces * config.readout_size)
         self.readout_embedding = nn.Linear(embedding, self.pieces * config.readout_size, bias=False)
         self.readout_context = nn.Linear(annotation, self.pieces * config.readout_size, bias=False)
@@ -63,24 +66,30 @@ class Decoder(nn.Module):
             embedded: (B, K, E), E y_{i−1}.
             state: (B, K, D), s_{i−1}.
             memory: of the B sentences.
-            kept: (B, 1, D), what dropout multiplies s_{i−1}, and s'_i, with where they go into products, the same in every step; None is 1.
+            kept: (B, 1, D), what dropout multiplies each state with where it goes into a product, the same in every step; None is 1.
 
         Returns:
             s_i (B, K, D), c_i (B, K, 2H) and α_i (B, K, S).
         """
         seen = dropped(state, kept)
-        if self.gates_proposal is not None:
+        if self.gates_proposal is None:
+            # e_ij = a(s_{i−1}, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j;  s_i = GRU(s_{i−1}, W y + C c_i)
+            context, weights = self.attention(seen, memory)
+            inputs = self.norm_embedding(self.gates_embedding(embedded)) + self.norm_context(self.gates_context(context))
+            state = gru(inputs, self.norm_state(self.gates_state(seen)), state)
+        else:
             # s'_i = GRU₁(s_{i−1}, W y);  e_ij = a(s'_i, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j;  s_i = GRU₂(s'_i, C c_i)
             proposal = gru(self.norm_embedding(self.gates_embedding(embedded)), self.norm_state(self.gates_state(seen)), state)
             seen = dropped(proposal, kept)
             context, weights = self.attention(seen, memory)
             inputs, recurrent = self.norm_context(self.gates_context(context)), self.norm_proposal(self.gates_proposal(seen))
-            return gru(inputs, recurrent, proposal), context, weights
+            state = gru(inputs, recurrent, proposal)
 
-        # e_ij = a(s_{i−1}, h_j),  α_i = softmax(e_i),  c_i = Σ_j α_ij h_j;  s_i = GRU(s_{i−1}, W y + C c_i)
-        context, weights = self.attention(seen, memory)
-        inputs = self.norm_embedding(self.gates_embedding(embedded)) + self.norm_context(self.gates_context(context))
-        return gru(inputs, self.norm_state(self.gates_state(seen)), state), context, weights
+        # s_i ← GRU(s_i), as often as there are transitions
+        nothing = state.new_zeros(3 * state.shape[-1])
+        for gates, norm in zip(self.gates_transitions, self.norm_transitions, strict=True):
+            state = gru(nothing, norm(gates(dropped(state, kept))), state)
+        return state, context, weights
 
     def readout(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """What the next word is read from, t_i (…, readout_size), from s_i, y_{i−1} and c_i; with dropout in training.

@@ -35,6 +35,9 @@ class Inference:
         looking = decoder.gates_proposal or decoder.gates_state  # reads the state that attention looks from
         self._norm = decoder.norm_state if first is None else decoder.norm_proposal
         self._state = _product(dtype, (looking.weight, query), functional.pad(looking.bias, (0, len(query))))
+        transitions = zip(decoder.gates_transitions, decoder.norm_transitions, strict=True)
+        self._transitions = [(Product(*(p.to(dtype) for p in gates.parameters())), norm) for gates, norm in transitions]
+        self._no_input = looking.bias.new_zeros(3 * self._size)
         self._annotations = _product(dtype, (key, decoder.gates_context.weight, decoder.readout_context.weight))
         embedding_bias = torch.cat((decoder.gates_embedding.bias, decoder.readout_state.bias))
         self._embedding = _product(dtype, (decoder.gates_embedding.weight, decoder.readout_embedding.weight), embedding_bias)
@@ -72,6 +75,8 @@ class Inference:
             inputs = (words + averaged).to(previous.dtype)
             gates = inputs if self._first is None else averaged.to(previous.dtype)
             state = _gru(gates, self._norm(recurrent[..., : 3 * size]), previous)
+            for product, norm in self._transitions:
+                state = _gru(self._no_input, norm(product(state).to(state.dtype)), state)
             readout = self._readout(state).to(state.dtype).add_(inputs[..., 3 * size :])
             readout = torch.maximum(*readout.chunk(2, -1)) if self._decoder.pieces == 2 else tanh_(readout)
             logits = self._vocabulary(readout).to(state.dtype)

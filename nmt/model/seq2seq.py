@@ -57,25 +57,33 @@ class Seq2Seq(nn.Module):
             annotations = annotations.to(torch.get_autocast_dtype(device))  # once, not in every step
         return self.decoder.attention.memory(annotations, mask), state
 
-    def loss(self, src: Tensor, src_lengths: Tensor, tgt_in: Tensor, tgt_out: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:
+    def loss(
+        self, src: Tensor, src_lengths: Tensor, tgt_in: Tensor, tgt_out: Tensor, label_smoothing: float, r_drop: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
         """Loss of a batch under teacher forcing, summed over its real target tokens; the caller divides.
+
+        With r_drop above 0 each sentence is read twice, side by side in one batch, so that dropout draws a mask for each reading.
 
         Args:
             src: (B, S) int64, and src_lengths: (B,) int64.
             tgt_in: (B, T) int64, what the decoder has read, from the start symbol on.
             tgt_out: (B, T) int64, what it should say next, to the end symbol.
-            label_smoothing: see `linear_cross_entropy`.
+            label_smoothing, r_drop: see `linear_cross_entropy`.
 
         Returns:
-            The smoothed sum and the sum of −log p(y): float32 scalars; the second has no gradient.
+            The sum of what tokens cost and the sum of −log p(y): float32 scalars; the second has no gradient.
         """
+        if r_drop:
+            src, src_lengths, tgt_in, tgt_out = (torch.cat((x, x)) for x in (src, src_lengths, tgt_in, tgt_out))
         real = (tgt_out != self.tgt_pad_id).flatten().nonzero().squeeze(1)
+        if r_drop:
+            real = real.view(2, -1).t().flatten()  # the two readings of a token next to each other
         memory, state = self.encode(src, src_lengths)
         embedded = self.decoder.embed(tgt_in.t()).transpose(0, 1)
         states, contexts = unroll(self.decoder, embedded, state, memory)
         readout = self.decoder.readout(*(x.flatten(0, 1).index_select(0, real) for x in (states, embedded, contexts)))
         vocabulary = self.decoder.vocabulary
-        return linear_cross_entropy(readout, vocabulary.weight, vocabulary.bias, tgt_out.flatten()[real], label_smoothing)
+        return linear_cross_entropy(readout, vocabulary.weight, vocabulary.bias, tgt_out.flatten()[real], label_smoothing, r_drop)
 
     def start(self, src: Tensor, src_lengths: Tensor) -> DecoderState:
         """The state before the first target token, with one hypothesis a sentence (K = 1)."""
@@ -113,7 +121,7 @@ def initialize(model: Seq2Seq, config: ModelConfig) -> None:
             parameter.fill_(1)
         elif config.initialization == "uniform":
             parameter.uniform_(-config.init_scale, config.init_scale)
-        elif name.endswith(("weight_hh_l0", "gates_state.weight", "gates_proposal.weight")):
+        elif name.endswith(("weight_hh_l0", "gates_state.weight", "gates_proposal.weight")) or ".gates_transitions." in name:
             for gate in parameter.chunk(3):
                 nn.init.orthogonal_(gate)
         elif name.endswith("attention.energy"):

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmt.model.attention import Additive, Memory
+from nmt.model.cell import Cell, cell_parameters, make_cells
 from nmt.model.decoder import Decoder
 from nmt.model.kernels import Product
 from nmt.model.norm import Norm
@@ -25,7 +26,6 @@ from nmt.model.steps import (
     matrices_backward,
     matrix_backward,
 )
-from nmt.model.unroll_conditional import ConditionalGru
 from nmt.model.unroll_normalized import NormalizedBidirectionalGru, unroll_normalized
 
 
@@ -78,12 +78,9 @@ def unroll_additive(
     bias = functional.pad(looking.bias, (0, attention.energy.shape[0])).to(gates.dtype)
     wide = state.dtype
     inputs = gates.to(wide), state, values.to(wide), memory.keys, ~memory.mask, recurrent, bias, 2 * attention.energy, kept
+    cells = cell_parameters(decoder, gates.dtype)
     with torch.autocast(state.device.type, enabled=False):
-        if decoder.gates_proposal is None:
-            states, weights = AttentionGru.apply(*inputs)  # type: ignore[no-untyped-call]
-        else:
-            first = (p.to(gates.dtype) for p in (decoder.gates_state.weight, decoder.gates_state.bias))
-            states, weights = ConditionalGru.apply(*inputs, *first)  # type: ignore[no-untyped-call]
+        states, weights = AttentionGru.apply(*inputs, decoder.gates_proposal is not None, *cells)  # type: ignore[no-untyped-call]
     contexts = torch.bmm(weights.transpose(0, 1).to(memory.annotations.dtype), memory.annotations)
     return states.transpose(0, 1), contexts
 
@@ -110,7 +107,11 @@ def bidirectional(gates: Tensor, recurrent: Tensor, bias: Tensor, kept: Tensor |
 
 
 class AttentionGru(torch.autograd.Function):
-    """s_t = GRU(s_{t−1}, gates_t + Σ_j α_tj values_j), α_t = softmax_j(energy·σ(query(s_{t−1}) + keys_j)), for t = 1 … T."""
+    """s_t = GRU(s_{t−1}, gates_t + Σ_j α_tj values_j), α_t = softmax_j(energy·σ(query(s_{t−1}) + keys_j)), for t = 1 … T.
+
+    conditional: s'_t = GRU₁(s_{t−1}, gates_t), from which attention looks, and s_t = GRU₂(s'_t, Σ_j α_tj values_j).
+    Transitions follow: each is a GRU without input that goes from s_t to the s_t that counts.
+    """
 
     @staticmethod
     def forward(
@@ -124,54 +125,75 @@ class AttentionGru(torch.autograd.Function):
         bias: Tensor,
         energy: Tensor,
         kept: Tensor | None,
+        conditional: bool,
+        *others: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Shapes: gates (T, B, 3D), state (B, D), values (B, S, 3D), keys (B, S, A), padding (B, S), recurrent (3D + A, D), energy (A,).
 
-        kept (B, D) is as in `unroll_steps`.
+        kept (B, D) is as in `unroll_steps`. recurrent and bias are those of the cell that reads the context and of the query; others those
+        (3D, D) and (3D,) of the other cells.
 
         Returns:
             states (T, B, D) and weights (T, B, S).
         """
         (steps, batch, _), size = gates.shape, state.shape[1]
-        states = state.new_empty(steps + 1, batch, size)
-        states[0] = state
+        cells = make_cells(kept, others, 2)
+        states = state.new_empty(steps + 1, 1 + len(cells), batch, size)  # after each cell of each step
+        states[0, -1] = state
+        seen = states[1:, 0] if conditional else states[:-1, -1]  # what attention looks from
         weights = state.new_empty(steps, batch, keys.shape[1])
         hidden = state.new_empty(steps, batch, recurrent.shape[0])
         active = torch.empty_like(gates)
-        sigmoids = torch.empty_like(keys)
+        sigmoids, nothing = torch.empty_like(keys), state.new_zeros(3 * size)
         product = Product(recurrent, bias)
         for t in range(steps):
-            h = hidden[t].copy_(product(dropped(states[t], kept)))
+            if conditional:
+                cells[0].forward(gates[t], states[t, -1], seen[t])
+            h = hidden[t].copy_(product(dropped(seen[t], kept)))
             alpha = attend_forward(keys, h[:, 3 * size :], energy, padding, sigmoids, weights[t])
-            torch.baddbmm(gates[t].unsqueeze(1), alpha.unsqueeze(1), values, out=active[t].unsqueeze(1))
-            gates_forward(active[t], h, states[t], active[t], states[t + 1])
-        ctx.save_for_backward(states, weights, hidden, active, values, keys, recurrent, energy, kept)
-        return states[1:], weights
+            torch.baddbmm(gates[t].unsqueeze(1), alpha.unsqueeze(1), values, beta=int(not conditional), out=active[t].unsqueeze(1))
+            chain = states[t + 1, conditional:]
+            gates_forward(active[t], h, seen[t], active[t], chain[0])
+            for k, cell in enumerate(cells[conditional:]):
+                cell.forward(nothing, chain[k], chain[k + 1])
+        ctx.save_for_backward(seen, weights, hidden, active, values, keys, recurrent, energy, kept)
+        ctx.conditional, ctx.cells = conditional, cells
+        return states[1:, -1], weights
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         with torch.autocast(grads[0].device.type, enabled=False):
-            return _attention_gru_backward(ctx.saved_tensors, *grads)
+            return _attention_gru_backward(ctx.saved_tensors, ctx.conditional, ctx.cells, *grads)
 
 
-def _attention_gru_backward(saved: tuple[Any, ...], d_states: Tensor, d_weights: Tensor) -> tuple[Tensor | None, ...]:
-    states, weights, hidden, active, values, keys, recurrent, energy, kept = saved
+def _attention_gru_backward(
+    saved: tuple[Any, ...], conditional: bool, cells: list[Cell], d_states: Tensor, d_weights: Tensor
+) -> tuple[Tensor | None, ...]:
+    seen, weights, hidden, active, values, keys, recurrent, energy, kept = saved
     (steps, batch, size), attention = d_states.shape, keys.shape[2]
-    d_all = states.new_empty(steps, batch, 4 * size + attention)
-    d_state = torch.zeros_like(states[0])
+    d_all = seen.new_empty(steps, batch, 4 * size + attention)
+    d_state = torch.zeros_like(seen[0])
     d_keys, d_energy, sigmoids = torch.zeros_like(keys), torch.zeros_like(energy), torch.empty_like(keys)
+    for cell in cells:
+        cell.start_backward()
     for t in range(steps - 1, -1, -1):
         d_t, query = d_all[t], hidden[t, :, 3 * size :]
         d_state.add_(d_states[t])
-        gates_backward(d_state, active[t], states[t], hidden[t, :, 2 * size : 3 * size], d_t)
+        for cell in reversed(cells[conditional:]):
+            cell.backward(t, d_state)
+        gates_backward(d_state, active[t], seen[t], hidden[t, :, 2 * size : 3 * size], d_t)
         d_alpha = torch.baddbmm(d_weights[t].unsqueeze(2), values, d_t[:, : 3 * size].unsqueeze(2)).squeeze(2)
         attend_backward(d_alpha, weights[t], keys, query, energy, sigmoids, d_keys, d_energy, d_t[:, 4 * size :])
         d_state.mul_(active[t, :, 2 * size :])
         accumulate(d_state, d_t[:, size:], recurrent, kept)
+        if conditional:
+            cells[0].backward(t, d_state)
     d_inputs = d_all[..., : 3 * size]
+    d_gates = cells[0].d_inputs() if conditional else d_inputs
     d_values = torch.bmm(weights.permute(1, 2, 0), d_inputs.transpose(0, 1))
-    d_matrix, d_bias = matrix_backward(d_all[..., size:], states[:-1], kept, recurrent.dtype)
-    return d_inputs, d_state, d_values, d_keys.mul_(energy), None, d_matrix, d_bias, d_energy, None
+    d_matrix, d_bias = matrix_backward(d_all[..., size:], seen, kept, recurrent.dtype)
+    d_others = [d_parameter for cell in cells for d_parameter in cell.gradients()]
+    return d_gates, d_state, d_values, d_keys.mul_(energy), None, d_matrix, d_bias, d_energy, None, None, *d_others
 
 
 class BidirectionalGru(torch.autograd.Function):

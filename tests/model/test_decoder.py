@@ -102,9 +102,25 @@ def test_layer_normalisation_of_each_product(config: Callable[..., ModelConfig],
     torch.testing.assert_close(memory.keys, 2 * keys)
 
 
+@pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("cell", ["gru", "conditional"])
-def test_hypotheses_do_not_see_each_other(config: Callable[..., ModelConfig], cell: str) -> None:
-    decoder = make(config(cell=cell))
+def test_transitions_are_grus_without_input_at_the_end_of_a_step(config: Callable[..., ModelConfig], cell: str, layer_norm: bool) -> None:
+    deep = make(config(cell=cell, layer_norm=layer_norm, transitions=2))
+    shallow = Decoder(13, 0, config(cell=cell, layer_norm=layer_norm)).double()
+    shallow.load_state_dict({name: value for name, value in deep.state_dict().items() if "transitions" not in name})
+    embedded, state, memory = inputs(deep, config())
+    expected, context, weights = shallow.step(embedded, state, memory)
+    for gates, norm in zip(deep.gates_transitions, deep.norm_transitions, strict=True):
+        reset, update, new = norm(gates(expected)).chunk(3, -1)
+        update = update.sigmoid()
+        expected = (1 - update) * torch.tanh(reset.sigmoid() * new) + update * expected
+    for got, want in zip(deep.step(embedded, state, memory), (expected, context, weights), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("options", [{"cell": "gru", "transitions": 1}, {"cell": "conditional"}])
+def test_hypotheses_do_not_see_each_other(config: Callable[..., ModelConfig], options: dict[str, Any]) -> None:
+    decoder = make(config(**options))
     embedded, state, memory = inputs(decoder, config())
     together = decoder.step(embedded, state, memory)
     for k in range(K):
@@ -141,11 +157,11 @@ def test_dropout_only_in_training(config: Callable[..., ModelConfig]) -> None:
 
 def test_a_state_is_dropped_where_it_goes_into_products(config: Callable[..., ModelConfig]) -> None:
     """W (s ∘ m) = (W diag m) s: the same as other weights; what is carried over to the next state is whole."""
-    decoder = make(config())
+    decoder = make(config(transitions=1))
     embedded, state, memory = inputs(decoder, config())
     kept = torch.tensor([0, 2, 2, 0, 2, 0, 2], dtype=torch.double)
     got = decoder.step(embedded, state, memory, kept.expand(B, 1, -1))
-    for linear in (decoder.gates_state, decoder.attention.query):
+    for linear in (decoder.gates_state, decoder.attention.query, decoder.gates_transitions[0]):
         assert isinstance(linear, nn.Linear)
         linear.weight.data *= kept
     for one, want in zip(got, decoder.step(embedded, state, memory), strict=True):
@@ -173,3 +189,12 @@ def test_words_that_the_decoder_reads_are_dropped_whole(config: Callable[..., Mo
     kept = seen.any(-1)
     torch.testing.assert_close(seen, 2 * decoder.embedding(tokens) * kept.unsqueeze(-1))
     assert 0 < kept.sum() < 12
+
+
+def test_variational_dropout_takes_the_same_elements_from_all_words_of_a_sentence(config: Callable[..., ModelConfig]) -> None:
+    decoder = make(config(dropout=0.5, variational=True))
+    tokens = torch.arange(12).view(4, 3) + 1
+    ratio = decoder.embed(tokens) / decoder.embedding(tokens)
+    torch.testing.assert_close(ratio, ratio[:1].expand_as(ratio))
+    assert set(ratio.unique().tolist()) == {0.0, 2.0}
+    assert not torch.equal(ratio[0, 0], ratio[0, 1])

@@ -24,7 +24,10 @@ ALLOWED, LONGEST = (4, 5, 6), 4
 @pytest.fixture
 def models(network: Network) -> list[Seq2Seq]:
     """Two networks that differ in everything but their vocabularies."""
-    return [network().eval(), network(encoder_size=6, attention="general", readout="tanh", init_scale=0.8).eval()]
+    return [
+        network().eval(),
+        network(encoder_size=6, cell="conditional", transitions=1, attention="general", readout="tanh", init_scale=0.8).eval(),
+    ]
 
 
 @torch.no_grad()

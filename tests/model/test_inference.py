@@ -28,12 +28,16 @@ OPTIONS: list[dict[str, Any]] = [
     {"cell": "conditional", "attention": "dot"},
     {"layer_norm": True, "attention": "general", "cell": "conditional", "readout": "tanh"},
     {"layer_norm": True, "encoder_layers": 2, "cell": "conditional", "tie": "target", "state_dropout": 0.5, "dropout": 0.5},
+    {"transitions": 1},
+    {"transitions": 2, "cell": "conditional", "attention": "general", "readout": "tanh"},
+    {"transitions": 2, "layer_norm": True},
 ]
 
 DEEP: list[dict[str, Any]] = [
     {},
     {"cell": "conditional", "encoder_layers": 2},
     {"cell": "conditional", "encoder_layers": 2, "layer_norm": True},
+    {"cell": "conditional", "transitions": 2, "layer_norm": True},
 ]
 
 

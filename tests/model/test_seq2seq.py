@@ -28,6 +28,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"layer_norm": True, "cell": "conditional"},
     {"cell": "conditional"},
     {"cell": "conditional", "attention": "general"},
+    {"transitions": 2, "attention": "dot"},
+    {"cell": "conditional", "transitions": 1, "layer_norm": True, "tie": "target"},
 ]
 DROPOUT = {
     "embedding_dropout": 0.2,
@@ -39,16 +41,22 @@ DROPOUT = {
 }
 
 
-def plain_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
-    """The loss from the decoder's single steps and PyTorch's cross entropy over all positions."""
+def plain_log_probs(model: Seq2Seq, batch: Batch) -> Tensor:
+    """(B, T, V) from the decoder's single steps, with the masks of dropout that belong to seed 4."""
     torch.manual_seed(4)
-    src, src_lengths, tgt_in, tgt_out = batch
+    src, src_lengths, tgt_in, _ = batch
     memory, state = model.encode(src, src_lengths)
     embedded = model.decoder.embed(tgt_in.t()).transpose(0, 1)
     states, contexts = unroll_steps(model.decoder, embedded, state, memory, model.decoder.state_dropout.mask(state))
-    logits = model.decoder.vocabulary(model.decoder.readout(states, embedded, contexts))
+    log_probs: Tensor = model.decoder.vocabulary(model.decoder.readout(states, embedded, contexts)).log_softmax(-1)
+    return log_probs
+
+
+def plain_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
+    """The loss from the decoder's single steps and PyTorch's cross entropy over all positions."""
+    log_probs, tgt_out = plain_log_probs(model, batch), batch[3]
     targets = tgt_out.masked_fill(tgt_out == model.tgt_pad_id, -100)
-    return functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing, reduction="sum")
+    return functional.cross_entropy(log_probs.flatten(0, 1), targets.flatten(), label_smoothing=smoothing, reduction="sum")
 
 
 @pytest.mark.parametrize("options", [*OPTIONS, *(DROPOUT | options for options in OPTIONS)])
@@ -63,6 +71,38 @@ def test_loss_and_all_gradients_equal_the_plain_computation(network: Network, ba
     fast = torch.autograd.grad(smoothed, parameters)
     for got, want in zip(fast, torch.autograd.grad(plain_loss(model, batch, 0.1), parameters), strict=True):
         torch.testing.assert_close(got, want, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("options", [{}, {"cell": "conditional", "layer_norm": True, "encoder_layers": 2}])
+def test_r_drop_equals_the_plain_computation_on_each_sentence_twice(network: Network, batch: Batch, options: dict[str, Any]) -> None:
+    model = network(**DROPOUT, **options)
+    torch.manual_seed(4)
+    cost, nll = model.loss(*batch, 0.1, r_drop=1.5)
+    log_probs = plain_log_probs(model, tuple(torch.cat((x, x)) for x in batch))  # type: ignore[arg-type]
+    p, q = (half[batch[3] != model.tgt_pad_id] for half in log_probs.chunk(2))
+    targets = batch[3][batch[3] != model.tgt_pad_id]
+    entropies = [functional.cross_entropy(x, targets, label_smoothing=0.1, reduction="sum") for x in (p, q)]
+    divergences = [(a.exp() * (a - b)).sum() for a, b in ((p, q), (q, p))]
+    expected = sum(entropies) / 2 + 1.5 * sum(divergences) / 2
+    assert min(divergences) > 0.1
+    torch.testing.assert_close(cost, expected, atol=1e-9, rtol=0)
+    torch.testing.assert_close(nll, -sum(x.gather(1, targets.unsqueeze(1)).sum() for x in (p, q)) / 2, atol=1e-9, rtol=0)
+    parameters = list(model.parameters())
+    for got, want in zip(torch.autograd.grad(cost, parameters), torch.autograd.grad(expected, parameters), strict=True):
+        torch.testing.assert_close(got, want, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["dropout", "readout_dropout", *(name for name in DROPOUT if name != "variational")])
+@pytest.mark.parametrize("variational", [False, True])
+def test_the_two_readings_of_r_drop_differ_by_every_dropout(network: Network, batch: Batch, name: str, variational: bool) -> None:
+    model = network(**{name: 0.5}, variational=variational)
+    costs = []
+    for strength in (1e-9, 1.0):
+        torch.manual_seed(4)
+        costs.append(model.loss(*batch, 0.0, r_drop=strength)[0])
+    assert costs[1] > costs[0] + 1e-3
+    model.eval()
+    torch.testing.assert_close(model.loss(*batch, 0.1, r_drop=1.0), model.loss(*batch, 0.1))
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -193,11 +233,11 @@ def test_a_tied_matrix_is_one_parameter(config: Callable[..., ModelConfig], tie:
 def test_initialization_of_the_paper(config: Callable[..., ModelConfig]) -> None:
     torch.manual_seed(10)
     widths = {"embedding_size": 60, "encoder_size": 50, "decoder_size": 70, "attention_size": 80, "readout_size": 40}
-    model = Seq2Seq(config(initialization="paper", cell="conditional", **widths), 500, 600, 0, 3)
+    model = Seq2Seq(config(initialization="paper", cell="conditional", transitions=1, **widths), 500, 600, 0, 3)
     for name, parameter in model.named_parameters():
         if "bias" in name or name.endswith("energy"):
             assert not parameter.any(), name
-        elif name.endswith(("weight_hh_l0", "gates_state.weight", "gates_proposal.weight")):
+        elif name.endswith(("weight_hh_l0", "gates_state.weight", "gates_proposal.weight", "gates_transitions.0.weight")):
             for gate in parameter.chunk(3):
                 torch.testing.assert_close(gate @ gate.t(), torch.eye(len(gate)), atol=1e-5, rtol=0)
         else:

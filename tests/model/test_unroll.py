@@ -12,7 +12,16 @@ from nmt.model.seq2seq import Seq2Seq
 from nmt.model.unroll_normalized import NormalizedBidirectionalGru, NormalizedGru
 
 Network = Callable[..., Seq2Seq]
-FAST: list[dict[str, Any]] = [{}, {"cell": "conditional"}, {"layer_norm": True}, {"cell": "conditional", "layer_norm": True}]
+FAST: list[dict[str, Any]] = [
+    {},
+    {"cell": "conditional"},
+    {"transitions": 2},
+    {"cell": "conditional", "transitions": 1},
+    {"layer_norm": True},
+    {"cell": "conditional", "layer_norm": True},
+    {"transitions": 1, "layer_norm": True},
+    {"cell": "conditional", "transitions": 2, "layer_norm": True},
+]
 LOOPS = pytest.mark.parametrize("options", FAST)  # those that the fast loops take
 
 
@@ -94,22 +103,24 @@ def new(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.double, requires_grad=True)
 
 
+@pytest.mark.parametrize("transitions", [0, 2])
+@pytest.mark.parametrize("conditional", [False, True])
 @pytest.mark.parametrize("dropout", [False, True])
-def test_gradcheck_of_the_attention_grus(dropout: bool) -> None:
+def test_gradcheck_of_the_attention_grus(dropout: bool, conditional: bool, transitions: int) -> None:
     torch.manual_seed(7)
     batch, length, steps, size, attention = 2, 3, 3, 2, 4
     padding = torch.tensor([[False, False, False], [False, True, True]])
     leaves: list[Any] = [new(steps, batch, 3 * size), new(batch, size), new(batch, length, 3 * size), new(batch, length, attention)]
     weights = [new(3 * size + attention, size), new(3 * size + attention), new(attention)]
     kept = torch.tensor([[2.0, 0.0], [2.0, 2.0]], dtype=torch.double) if dropout else None
-    inputs = *leaves, padding, *weights, kept
-    assert torch.autograd.gradcheck(unroll.AttentionGru.apply, inputs)
-    first = new(3 * size, size), new(3 * size)
-    assert torch.autograd.gradcheck(unroll.ConditionalGru.apply, (*inputs, *first))
-    norms = [new(count) for count in (3 * size, 3 * size, attention, attention, 3 * size, 3 * size)]
-    assert torch.autograd.gradcheck(NormalizedGru.apply, (*inputs, *norms))
-    first_norm = new(3 * size), new(3 * size)
-    assert torch.autograd.gradcheck(NormalizedGru.apply, (*inputs, *norms, *first, *first_norm))
+    inputs = *leaves, padding, *weights, kept, conditional
+    plain, normalized = [], [new(count) for count in (3 * size, 3 * size, attention, attention, 3 * size, 3 * size)]
+    for _ in range(conditional + transitions):
+        cell = [new(3 * size, size), new(3 * size)]
+        plain += cell
+        normalized += [*cell, new(3 * size), new(3 * size)]
+    assert torch.autograd.gradcheck(unroll.AttentionGru.apply, (*inputs, *plain))
+    assert torch.autograd.gradcheck(NormalizedGru.apply, (*inputs, *normalized))
 
 
 @pytest.mark.parametrize("dropout", [False, True])
