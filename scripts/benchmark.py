@@ -41,7 +41,10 @@ from nmt.tokenizer import Tokenizer, train_tokenizers
 SENTENCES = 64  # of a training batch
 TESTS = ("test_2016_flickr", "test", "val", "valid")  # what is decoded: the first of these that is there
 SIZES = {
-    "peers": ["embedding_size=256", "encoder_size=512", "decoder_size=512", "attention_size=512", "readout=tanh", "readout_size=512"],
+    "peers": [
+        *("cell=gru", "embedding_size=256", "encoder_size=512", "decoder_size=512", "attention_size=512"),
+        *("readout=tanh", "readout_size=512"),
+    ],
     "default": [],
 }
 
