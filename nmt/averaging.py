@@ -1,6 +1,7 @@
 """Averages of weights: a moving one along a training run, and the mean of several checkpoints."""
 
 import dataclasses
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 from nmt.checkpoint import Checkpoint, load_checkpoint
 from nmt.errors import CheckpointError, ConfigError
 from nmt.resume import differences
+
+log = logging.getLogger(__name__)
 
 
 class MovingAverage:
@@ -99,6 +102,8 @@ def average_checkpoints(paths: Sequence[str]) -> Checkpoint:
             other = load_checkpoint(path)
             if told := _difference(first, other):
                 raise CheckpointError(f"{path} cannot be averaged with {paths[0]}: {told}")
+            if (other.config.run.name, other.config.run.seed) != (first.config.run.name, first.config.run.seed):
+                log.warning("warning: %s and %s are of different runs: the mean of weights of two runs is seldom of use", paths[0], path)
             yield other.model
 
     about = first.about | {"scores": {}, "averaged": list(paths), "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}

@@ -161,7 +161,7 @@ def _read(path: Path) -> dict[str, Any]:
             content = torch.load(path, map_location="cpu", weights_only=True)
     except PermissionError as error:
         raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}") from error
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError, AttributeError, TypeError, IndexError) as error:
+    except Exception as error:  # the restricted unpickler has no exception of its own for what is wrong in the bytes it reads
         raise CheckpointError(f"{path} {_what_is_wrong(path, error)}") from error
     if not isinstance(content, dict) or "format" not in content:
         raise CheckpointError(f"{path} is no checkpoint of this program: it does not say its format")

@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 # What does not change the model or the text it learns from; the command's value wins over the checkpoint's.
 TEXT_IS_FROM = ("data.folder", "data.path", "data.config", "data.revision", "data.train", "data.valid", "data.test")
 CHANGEABLE = ("trainer.", "decode.", "run.", "precision", *TEXT_IS_FROM)
+FIXED = ("trainer.metric",)  # the best score so far is one of this metric
 
 
 def refuse_changes(config: TrainConfig, data_digest: str, last: Checkpoint, folder: Path) -> None:
@@ -32,15 +33,19 @@ def refuse_changes(config: TrainConfig, data_digest: str, last: Checkpoint, fold
     """
     changes = list(differences(dataclasses.asdict(last.config), dataclasses.asdict(config)))
     for key, before, now in changes:
-        if key.startswith(CHANGEABLE):
+        if _may_change(key):
             log.info("%s was %s and is now %s", key, before, now)
-    refused = [change for change in changes if not change[0].startswith(CHANGEABLE)]
+    refused = [change for change in changes if not _may_change(change[0])]
     if refused:
         told = ", ".join(f"{key} ({before} in last.pt, {now} now)" for key, before, now in refused[:4])
         more = f" and {len(refused) - 4} more" if len(refused) > 4 else ""
         raise ConfigError(f"{folder} was trained with other settings: {told}{more}; give another run.name= to start a new run")
     if last.about["data"] != data_digest:
         raise DataError(f"the training text of {folder} has changed since it began; give another run.name= to start a new run")
+
+
+def _may_change(key: str) -> bool:
+    return key.startswith(CHANGEABLE) and key not in FIXED
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -14,7 +14,7 @@ from nmt.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
 from nmt.device import autocast, random_states, restore_random_states
-from nmt.errors import ConfigError, NmtError
+from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.interruption import Interrupted, Signals
 from nmt.journal import Journal, Validation, Window
 from nmt.metrics import HIGHER_IS_BETTER, is_better
@@ -116,10 +116,20 @@ class Trainer:
         self.kept = [(score, step) for score, step in training["kept"]]
         self.scores = checkpoint.about["scores"]
         restore_random_states(training["random"])
+        if self.progress.best is not None:
+            self._check_best()
 
     def limit_reached(self) -> str:
         """Which limit ends the training now, or an empty text."""
         return self.progress.limit(self.config.trainer, self.batches.epoch, self._seconds())
+
+    def _check_best(self) -> None:
+        """Where best.pt is gone or damaged, say so and validate now, so that there is one again."""
+        try:
+            load_checkpoint(self.folder / "best.pt")
+        except CheckpointError as error:
+            log.warning("warning: %s; the next validation writes a new one", error)
+            self.progress.best, self.progress.averaged, self.progress.validated_step, self.progress.finished = None, None, -1, ""
 
     def _update(self, batches: list[Batch]) -> None:
         """One optimizer step on the mean loss per target token of all the batches together."""
@@ -184,6 +194,7 @@ class Trainer:
         if self.config.scheduler.return_to_best and best.exists():
             checkpoint = load_checkpoint(best)
             self.average.move_to(checkpoint.model)
+            self.scores = checkpoint.about["scores"]
             log.info("back to the weights of update %d, the best so far", checkpoint.about["step"])
 
     def _score(self) -> Validation | None:

@@ -127,14 +127,17 @@ def saved(path: Path, composed: Composer, *overrides: str) -> str:
     return str(path)
 
 
-def test_checkpoints_give_one_with_the_mean_of_their_weights(composed: Composer, tmp_path: Path) -> None:
-    paths = [saved(tmp_path / f"{name}.pt", composed, f"run.name={name}") for name in "abc"]
+def test_checkpoints_give_one_with_the_mean_of_their_weights(composed: Composer, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    paths = [saved(tmp_path / f"{name}.pt", composed) for name in "abc"]
     average = average_checkpoints(paths)
     first, *_ = models = [load_checkpoint(path) for path in paths]
     for name, tensor in average.model.items():
         torch.testing.assert_close(tensor, sum(model.model[name] for model in models) / 3, atol=1e-7, rtol=0)
     assert average.training == {} and average.config == first.config and average.src_tokenizer.model == first.src_tokenizer.model
     assert average.about["scores"] == {} and average.about["averaged"] == paths and average.about["step"] == 3
+    assert "different runs" not in caplog.text
+    average_checkpoints([paths[0], saved(tmp_path / "d.pt", composed, "run.seed=2")])
+    assert "a.pt and " in caplog.text and "d.pt are of different runs" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 from toy_corpus import sentences
 
 from nmt.checkpoint import Checkpoint, digest, load_checkpoint, load_checkpoints, save_checkpoint
@@ -130,6 +132,16 @@ def test_a_cut_file_is_refused(checkpoint: Checkpoint, tmp_path: Path, cut: int)
     (tmp_path / "a.pt").write_bytes(whole[:cut])
     with pytest.raises(CheckpointError, match=r"a\.pt"):
         load_checkpoint(tmp_path / "a.pt")
+
+
+@given(content=st.binary(max_size=40))
+@example(content=b"junk")
+def test_any_other_file_is_refused(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("any") / "a.pt"
+    for start in (b"", b"PK"):
+        path.write_bytes(start + content)
+        with pytest.raises(CheckpointError, match=r"a\.pt is (no checkpoint|incomplete or damaged)"):
+            load_checkpoint(path)
 
 
 def test_flipped_bytes_are_found_wherever_they_are(checkpoint: Checkpoint, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +285,7 @@ def test_a_cut_of_the_rate_returns_to_the_best_weights(composed: Composer, decay
     assert len(seen) == 4 and moments
     last = load_checkpoint(trainer.folder / "last.pt")
     assert all(torch.equal(tensor, seen[1][name]) for name, tensor in last.model.items())
+    assert last.about["scores"]["bleu"] == 7  # of the weights that are there
     states = last.training["optimizer"]["state"].values()
     assert all(torch.equal(state["exp_avg"], moment) for state, moment in zip(states, moments, strict=True))
     stays = trainer_of(composed(*settings), "stays")
@@ -424,6 +425,24 @@ def test_another_experiment_is_refused_and_named(composed: Composer) -> None:
     pipeline.train(composed("trainer.max_steps=2"))
     with pytest.raises(ConfigError, match=r"model.encoder_size \(16 in last.pt, 24 now\).*run.name="):
         pipeline.train(composed("trainer.max_steps=2", "model.encoder_size=24"))
+    with pytest.raises(ConfigError, match=r"trainer.metric \(bleu in last.pt, loss now\)"):  # its best score is one of BLEU
+        pipeline.train(composed("trainer.max_steps=4", "trainer.metric=loss"))
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"junk")])
+@pytest.mark.parametrize("steps", [4, 5])
+def test_a_best_model_that_is_lost_is_told_and_made_again(
+    composed: Composer, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], object], steps: int
+) -> None:
+    pipeline.train(config := composed("trainer.max_steps=4"))
+    best = Path(config.run.folder) / "test" / "best.pt"
+    damage(best)
+    pipeline.train(composed(f"trainer.max_steps={steps}"))
+    assert "best.pt" in caplog.text and "the next validation writes a new one" in caplog.text
+    assert load_checkpoint(best).about["step"] in (4, 5)
+    caplog.clear()
+    pipeline.train(composed(f"trainer.max_steps={steps}"))
+    assert "writes a new one" not in caplog.text
 
 
 def test_changed_text_is_refused(composed: Composer, tmp_path: Path) -> None:
