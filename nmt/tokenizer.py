@@ -4,14 +4,14 @@ import io
 import random
 import re
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property
 from typing import TypeVar
 
 import sentencepiece
 
 from nmt.config import TokenizerConfig
 from nmt.errors import ConfigError, DataError
+from nmt.subwords import Subwords, subwords
 
 Item = TypeVar("Item")
 
@@ -70,23 +70,27 @@ class Tokenizer:
         texts: list[str] = self._processor.decode([[int(i) for i in line if i not in self._special_ids] for line in ids])
         return [text.replace("\n", " ") for text in texts]
 
-    def resample(self, ids: Sequence[Sequence[int]], alpha: float, seed: int) -> list[Sequence[int]]:
+    def resample(self, ids: Sequence[Sequence[int]], alpha: float, seed: int) -> list[list[int]]:
         """Ids of the same texts, cut into pieces by chance: the same chance for the same texts, alpha and seed.
 
-        For a bpe model each merge is left out with probability alpha (Provilkov et al. 2020); of a unigram model's segmentations one is
-        drawn by its probability ** alpha (Kudo 2018). Where ids do not stand for the whole text, as with unk, they are kept.
+        Of a bpe model's merges each is left out with probability alpha; of a unigram model's segmentations one is drawn by its
+        probability ** alpha. See `nmt.subwords`. Ids that stand for no text of their own (unk, bytes) stay where they are.
 
         Args:
-            alpha: above 0 and at most 1.
-            seed: 0 to 2 ** 32 − 2.
+            ids: (lines) (pieces).
+            alpha: 0 to 1.
+            seed: at least 0.
         """
-        texts = self.decode(ids)
-        sentencepiece.set_random_generator_seed(seed)
-        with ThreadPoolExecutor(1) as fresh:  # a thread has a generator of its own, which takes the seed at its first use and never again
-            encode = partial(self._processor.encode, texts, enable_sampling=True, nbest_size=-1, alpha=alpha, num_threads=1)
-            sampled: list[list[int]] = fresh.submit(encode).result()
-        pairs = zip(ids, sampled, texts, self.decode(sampled), strict=True)
-        return [new if self.unk_id not in old and text == back else old for old, new, text, back in pairs]
+        rng = random.Random(seed)
+        return [self._subwords.cut(line, alpha, rng) for line in ids]
+
+    @cached_property
+    def _subwords(self) -> Subwords:
+        """Built where it is needed: in training with sampling."""
+        model, ids = self._processor, range(self.vocab_size)
+        textless = [model.is_byte(i) or model.is_control(i) or model.is_unknown(i) for i in ids]
+        pieces = [None if without else piece for piece, without in zip(self.pieces(ids), textless, strict=True)]
+        return subwords(pieces, [model.get_score(i) for i in ids])
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The piece of each id as SentencePiece writes it: "▁" for a space, "<0x0A>" for a byte."""

@@ -12,7 +12,7 @@ LAYERS = [
     {"errors", "language", "interruption"},
     {"schema", "files", "network", "workers"},
     {"config"},
-    {"metrics", "progress", "translation", "coverage", "loss"}
+    {"metrics", "progress", "translation", "coverage", "loss", "subwords"}
     | {"model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
     | {"model.kernels", "model.norm", "model.steps", "model.cell", "model.unroll_normalized"},
     {"device", "tokenizer", "data.corpus", "data.hub", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}

@@ -186,7 +186,7 @@ class Batches:
         src, tgt = [self._pairs.src(i) for i in chosen], [self._pairs.tgt(i) for i in chosen]
         if self._sampling == 0:
             return src, tgt
-        seeds = np.random.SeedSequence([self._seed, self.epoch, self._position]).generate_state(2) // 2
+        seeds = np.random.SeedSequence([self._seed, self.epoch, self._position]).generate_state(2)
         sides = zip(self._tokenizers, (src, tgt), seeds.tolist(), strict=True)
         return tuple(tokenizer.resample([list(map(int, ids)) for ids in side], self._sampling, seed) for tokenizer, side, seed in sides)
 

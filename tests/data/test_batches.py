@@ -1,6 +1,8 @@
 """Batches: within the budget, every pair once an epoch, the same order for the same seed, and resumable at every place."""
 
 import itertools
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -269,8 +271,15 @@ def test_little_padding(tokenizer: Tokenizer) -> None:
     assert 1 - real / positions < 0.05
 
 
+Texts = tuple[Encoded, Tokenizer, list[tuple[str, str]]]
+
+
 @pytest.fixture(scope="module")
-def texts() -> tuple[Encoded, Tokenizer, list[tuple[str, str]]]:
+def texts() -> Texts:
+    return make_texts()
+
+
+def make_texts() -> Texts:
     """Sixty pairs, and the tokenizer that they are encoded by."""
     pairs = sentences(60, seed=1)
     src, tgt = zip(*pairs, strict=True)
@@ -281,12 +290,12 @@ def texts() -> tuple[Encoded, Tokenizer, list[tuple[str, str]]]:
     return Encoded(*lengths, *ids), tokenizer, pairs
 
 
-def sampling(texts: tuple[Encoded, Tokenizer, list[tuple[str, str]]], alpha: float = 0.3, seed: int = 7) -> Batches:
+def sampling(texts: Texts, alpha: float = 0.3, seed: int = 7) -> Batches:
     pairs, tokenizer, _ = texts
     return Batches(pairs, tokenizer, tokenizer, BatchesConfig(max_tokens=150, accumulate=1, sampling=alpha), seed)
 
 
-def test_texts_are_cut_anew_in_each_epoch(texts: tuple[Encoded, Tokenizer, list[tuple[str, str]]]) -> None:
+def test_texts_are_cut_anew_in_each_epoch(texts: Texts) -> None:
     _, tokenizer, pairs = texts
     stream, plain = sampling(texts), sampling(texts, alpha=0.0)
     seen: dict[int, set[tuple[tuple[int, ...], tuple[int, ...]]]] = {number: set() for number in range(60)}
@@ -301,7 +310,7 @@ def test_texts_are_cut_anew_in_each_epoch(texts: tuple[Encoded, Tokenizer, list[
         assert sum(len({one[side] for one in found}) for found in seen.values()) > 3.5 * 60
 
 
-def test_sampled_texts_depend_on_seed_and_place_alone(texts: tuple[Encoded, Tokenizer, list[tuple[str, str]]]) -> None:
+def test_sampled_texts_depend_on_seed_and_place_alone(texts: Texts) -> None:
     stream, again, other = sampling(texts), sampling(texts), sampling(texts, seed=8)
     assert not same(next(stream), next(other))
     next(again)
@@ -312,3 +321,19 @@ def test_sampled_texts_depend_on_seed_and_place_alone(texts: tuple[Encoded, Toke
         resumed = sampling(texts)
         resumed.load_state_dict(state)
         assert same(batch, next(resumed))
+
+
+def batch_at(state: dict[str, int]) -> tuple[list[list[int]], list[list[int]]]:
+    """The rows of the batch at this place, by a stream of its own."""
+    stream = sampling(make_texts())
+    stream.load_state_dict(state)
+    batch = next(stream)
+    return batch.src.tolist(), batch.tgt_out.tolist()
+
+
+def test_texts_are_cut_the_same_in_every_process() -> None:
+    states = [{"epoch": epoch, "position": position} for epoch in (0, 1) for position in (0, 3)]
+    here = list(map(batch_at, states))
+    for _ in range(2):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as elsewhere:
+            assert list(elsewhere.map(batch_at, states)) == here
