@@ -155,7 +155,7 @@ class TrainerConfig:
     average: Annotated[CountOrZero, Absent(0)]
     ema_decay: Annotated[Annotated[float, Range(0, 0.999999)] | None, Absent(None)]
     label_smoothing: Annotated[float, Range(0, 0.9)]
-    r_drop: Annotated[NotNegative, Absent(0.0)]
+    r_drop: Annotated[float, Range(0, 100), Absent(0.0)]
     samples: CountOrZero
 
 

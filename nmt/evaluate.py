@@ -17,6 +17,7 @@ from sacrebleu.utils import SACREBLEU_DIR
 from nmt.data.corpus import OTHER_SEPARATORS, read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.language import base_language
+from nmt.metrics import shown
 from nmt.network import connect
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class Report:
             ("sentences", f"{self.sentences:,}"),
             ("empty", f"{self.empty:,}"),
             ("unfinished", None if self.unfinished is None else f"{self.unfinished:,}"),
-            ("perplexity", None if self.perplexity is None else f"{self.perplexity:.2f}"),
+            ("perplexity", None if self.perplexity is None else shown(self.perplexity)),
             ("seconds", None if self.seconds is None else f"{self.seconds:.1f}"),
             ("precision", self.precision),
         ]

@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from nmt.data.batches import Batch
 from nmt.files import write_text
+from nmt.metrics import shown
 
 log = logging.getLogger(__name__)
 SHOWN = {"loss": 3, "perplexity": 2, "bleu": 2, "chrf": 2}  # what the line of a validation shows, with digits after the point
@@ -90,7 +91,7 @@ class Journal:
             log.info("\n".join(f"  {side:<12}{text}" for side, text in sample.items()))
         for number, picture in enumerate(validation.pictures):
             self.board.add_image(f"attention {number + 1}", picture, step, dataformats="HWC")
-        told = "  ".join(f"{name} {scores[name]:.{digits}f}" for name, digits in SHOWN.items() if name in scores)
+        told = "  ".join(f"{name} {shown(scores[name], digits)}" for name, digits in SHOWN.items() if name in scores)
         log.info("update %d  %d:%02d min  %s%s", step, *divmod(int(seconds), 60), told, "  (best so far)" if improved else "")
 
     def _write(self, row: Mapping[str, object]) -> None:

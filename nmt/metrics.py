@@ -19,6 +19,11 @@ def is_better(metric: str, new: float, best: float | None) -> bool:
     return best is None or (new > best if HIGHER_IS_BETTER[metric] else new < best)
 
 
+def shown(value: float, digits: int = 2) -> str:
+    """A number for people, with so many digits after the point; from a million on as 1.2e+06: a perplexity may have 44 digits before it."""
+    return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.1e}"
+
+
 def empty_share(texts: Sequence[str]) -> float:
     """The share, 0 to 1, of texts that are empty or blank."""
     return _share(sum(not text.strip() for text in texts), texts)

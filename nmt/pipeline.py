@@ -42,7 +42,9 @@ from nmt.evaluate import Report, check_lengths, test_set
 from nmt.evaluate import evaluate as score
 from nmt.files import make_folder, writing
 from nmt.interruption import Interrupted
+from nmt.metrics import shown
 from nmt.pictures import draw_each
+from nmt.rehearsal import rehearse
 from nmt.resume import refuse_changes
 from nmt.schema import load
 from nmt.trainer import Trainer
@@ -64,9 +66,10 @@ def prepare(config: PrepareConfig) -> None:
 def train(config: TrainConfig) -> int:
     """`nmt train`; returns the exit code, 128 + n after signal n."""
     config = dataclasses.replace(config, data=absolute(config.data))
-    device = _machine(config.run)
+    folder, device = _run_folder(config.run), _machine(config.run)
+    rehearse(config)
     corpus = prepare_corpus(PrepareConfig(config.data, config.filter, config.tokenizer))
-    folder = _run_folder(config.run)
+    folder = make_folder(folder, "give another run.folder= or run.name=")
     trainer = build_trainer(config, corpus, device, folder)
     if (folder / "last.pt").exists():
         last = load_checkpoint(folder / "last.pt")
@@ -85,7 +88,7 @@ def train(config: TrainConfig) -> int:
     best = trainer.progress
     log.info("stopped at update %d by %s", best.step, reached)
     if best.best is not None and best.averaged is None:
-        log.info("best %s %.2f after update %d: %s", config.trainer.metric, best.best, best.best_step, folder / "best.pt")
+        log.info("best %s %s after update %d: %s", config.trainer.metric, shown(best.best), best.best_step, folder / "best.pt")
     return 0
 
 
@@ -144,10 +147,9 @@ def _machine(run: RunConfig | MachineConfig) -> torch.device:
 
 
 def _run_folder(run: RunConfig) -> Path:
-    folder = Path(run.folder) / run.name
     if not run.name or ".." in Path(run.name).parts or Path(run.name).is_absolute():
         raise ConfigError(f"run.name = {run.name!r}: a name for the run's folder in {run.folder} is expected")
-    return make_folder(folder, "give another run.folder= or run.name=")
+    return Path(run.folder) / run.name
 
 
 def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.device, folder: Path) -> Trainer:

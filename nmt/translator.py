@@ -43,9 +43,14 @@ def build_model(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: To
     Raises:
         ConfigError: for sizes that do not fit each other, or tie=all with two vocabularies.
     """
-    if config.tie == "all" and src_tokenizer.model != tgt_tokenizer.model:
-        raise ConfigError("model.tie=all needs one vocabulary for both languages: give tokenizer.joint=true, or use model.tie=target")
+    check_tie(config, src_tokenizer.model == tgt_tokenizer.model)
     return Seq2Seq(config, src_tokenizer.vocab_size, tgt_tokenizer.vocab_size, src_tokenizer.pad_id, tgt_tokenizer.pad_id)
+
+
+def check_tie(config: ModelConfig, joint: bool) -> None:
+    """Raise ConfigError for tie=all where the languages have no vocabulary in common."""
+    if config.tie == "all" and not joint:
+        raise ConfigError("model.tie=all needs one vocabulary for both languages: give tokenizer.joint=true, or use model.tie=target")
 
 
 class Translator:

@@ -3,12 +3,14 @@
 
   .venv/bin/python scripts/ablation.py FOLDER                    all rows, two side by side
   .venv/bin/python scripts/ablation.py FOLDER base ema --seed 2  these rows, with another seed
+  .venv/bin/python scripts/ablation.py FOLDER base --again       also where the row is recorded already, from another machine
   .venv/bin/python scripts/ablation.py --table                   the rows measured so far, as Markdown
 
 FOLDER holds train, val and test_2016_flickr in English and German; the test set is not looked at. All rows make the same number of
 passes over the data, so that only their minutes depend on the machine. Rows go to scripts/results/ablation.json as they are done. One
-that is there with these settings is not run again, and an interrupted one goes on: what is trained is kept in runs/ablation, with a log
-of each row. After a change of BASE or ROWS the rows that it concerns are new ones; the old ones stay in the file, but not in the table.
+that is there with these settings is not run again but with --again, and an interrupted one goes on: what is trained is kept in
+runs/ablation, with a log of each row. After a change of BASE or ROWS the rows that it concerns are new ones; the old ones stay in the
+file, but not in the table.
 """
 
 import argparse
@@ -18,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments import MULTI30K, ROOT, data_settings, in_lanes, put_row, read_rows, run_name, score, train
+from experiments import MULTI30K, ROOT, data_settings, in_lanes, put_row, read_rows, run_name, score, script, train, whole
 
 RESULTS = "ablation.json"
 BASE = ["model=small", "model.cell=conditional", "model.tie=all", "tokenizer.vocab_size=4000", "trainer.ema_decay=0.998"]
@@ -101,9 +103,10 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", metavar="FOLDER", help="where the text is")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"default: all of {', '.join(ROWS)}")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--passes", type=int, default=3, help="over the training pairs (default: 3)")
-    parser.add_argument("--lanes", type=int, default=2, help="rows at a time, each on a core (default: 2)")
+    parser.add_argument("--seed", type=whole(0), default=1)
+    parser.add_argument("--passes", type=whole(1), default=3, help="over the training pairs (default: 3)")
+    parser.add_argument("--lanes", type=whole(1), default=2, help="rows at a time, each on a core (default: 2)")
+    parser.add_argument("--again", action="store_true", help="run and replace rows that are recorded already, too")
     parser.add_argument("--table", action="store_true", help="run nothing, print what was measured")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.rows if name not in ROWS]:
@@ -113,16 +116,17 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
+@script
 def main() -> None:
     arguments = parse()
     seed, passes = arguments.seed, arguments.passes
     if arguments.table:
         print(table(measured(passes), passes))
         return
-    done = {row["name"] for row in measured(passes) if row["seed"] == seed}
-    todo = [name for name in arguments.rows or ROWS if name not in done]
-    print(f"to do: {', '.join(todo) or 'nothing'}", flush=True)
     data = data_settings("multi30k", arguments.folder, "en", "de", MULTI30K)
+    done = {row["name"] for row in measured(passes) if row["seed"] == seed and not arguments.again}
+    todo = [name for name in arguments.rows or ROWS if name not in done]
+    print(f"to do: {', '.join(todo) or 'nothing, all of it is recorded (--again runs it all the same)'}", flush=True)
     jobs = {name: partial(measure, name, seed, passes, data) for name in todo}
     for row in in_lanes(jobs, arguments.lanes):
         put_row(RESULTS, row, ("name", "seed", "settings"))

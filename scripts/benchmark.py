@@ -24,7 +24,7 @@ from benchmark_decoding import measure_decoding, measure_latency
 from benchmark_parts import measure_parts
 from benchmark_scaling import draw_scaling, measure_scaling, scaling_table
 from benchmark_training import HAS_BF16, SYSTEMS, build_system, measure_training, peak_memory_mb
-from experiments import ROOT, commit, processor
+from experiments import ROOT, commit, output_file, processor, script, whole
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
@@ -32,7 +32,7 @@ from nmt.config import TokenizerConfig, TrainConfig, config_dir
 from nmt.data.batches import Batch, make_batch
 from nmt.data.corpus import read_lines
 from nmt.device import keep_freed_memory
-from nmt.errors import ConfigError, DataError, NmtError
+from nmt.errors import ConfigError, DataError
 from nmt.files import write_text
 from nmt.model.seq2seq import Seq2Seq
 from nmt.schema import load
@@ -191,30 +191,20 @@ def tell(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
-def positive(text: str) -> int:
-    """A whole number from 1 on."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: a whole number of at least 1 is expected")
-    return int(text)
-
-
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, default=ROOT / "data/quickstart", metavar="FOLDER", help="plain files, one sentence a line")
     parser.add_argument("--src", default="en", help="language that is read; the end of the files' names (default: en)")
     parser.add_argument("--tgt", default="de", help="language that is written (default: de)")
     parser.add_argument("--sizes", default="peers", choices=sorted(SIZES), help="other toolkits' usual sizes, or configs/model/base.yaml")
-    parser.add_argument("--updates", type=positive, default=40, metavar="N", help="timed updates of ours in fp32 (default: 40)")
-    parser.add_argument("--force-length", type=positive, metavar="N", help="decode exactly N tokens for every sentence")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here as well")
+    parser.add_argument("--updates", type=whole(1), default=40, metavar="N", help="timed updates of ours in fp32 (default: 40)")
+    parser.add_argument("--force-length", type=whole(1), metavar="N", help="decode exactly N tokens for every sentence")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the figures here as well")
     parser.add_argument("--scaling", action="store_true", help="instead, training speed against length, batch, vocabulary, hidden size")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="with --scaling: draw it, .png or .svg")
+    parser.add_argument("--plot", type=output_file, metavar="FILE", help="with --scaling: draw it, .png or .svg")
     arguments = parser.parse_args()
     if arguments.plot and not (arguments.scaling and arguments.plot.suffix in (".png", ".svg")):
         parser.error("--plot FILE.png or FILE.svg belongs to --scaling")
-    for path in (arguments.json, arguments.plot):
-        if path and not path.resolve().parent.is_dir():
-            parser.error(f"there is no folder {path.resolve().parent}")
     return arguments
 
 
@@ -234,18 +224,14 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     return figures
 
 
-def main() -> int:
+@script
+def main() -> None:
     arguments = parse()
     keep_freed_memory()  # as `nmt` does
-    try:
-        figures = about(arguments) | run(arguments)
-        if arguments.json:
-            write_text(arguments.json, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
-    except NmtError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    figures = about(arguments) | run(arguments)
+    if arguments.json:
+        write_text(arguments.json, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

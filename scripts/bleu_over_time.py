@@ -22,11 +22,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from experiments import facts, put_row, read_rows, results
+from experiments import facts, last_line, positive, put_row, read_rows, results, script, whole
 
 from nmt.checkpoint import load_checkpoint
 from nmt.config import DataConfig
-from nmt.data.corpus import read_lines
+from nmt.data.corpus import did_you_mean, read_lines
+from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate import evaluate
 from nmt.files import writing
 
@@ -66,7 +67,7 @@ def their_points(folder: Path, references: Sequence[str], tgt_lang: str) -> Poin
 def their_training(peer: ModuleType, data: DataConfig, minutes: float, dropout: float, every: int) -> dict[str, Any]:
     """Train JoeyNMT, but where that was done, and score its validations and its translation of the test set."""
     if not peer.PY.exists():
-        sys.exit(f"JoeyNMT is not there: {sys.executable} {peer.__file__} setup")
+        raise ConfigError(f"JoeyNMT is not there: {sys.executable} {peer.__file__} setup")
     corpus, valid, test = (str(items[0]) for items in (data.train, data.valid, data.test))
     texts = {"corpus": corpus, "valid": valid, "src": data.src_lang, "tgt": data.tgt_lang}
     name = f"over_time-{data.name}-{60 * minutes:.0f}s-dropout{100 * dropout:.0f}"  # it takes a point for the end of a name
@@ -77,10 +78,12 @@ def their_training(peer: ModuleType, data: DataConfig, minutes: float, dropout: 
         peer.CONFIG = peer.CONFIG.replace("{valid_every}", str(every))
         peer.train(argparse.Namespace(name=name, minutes=minutes, updates=0, dropout=dropout, data=prepared, **texts))
     options = [f"--{option}={value}" for option, value in ({"name": name, "beam": 5, "test": test} | texts).items()]
-    told = subprocess.run([sys.executable, peer.__file__, "bleu", *options], check=True, capture_output=True, text=True).stdout
+    told = subprocess.run([sys.executable, peer.__file__, "bleu", *options], capture_output=True, text=True)
+    if told.returncode:
+        raise NmtError(f"{peer.__file__} bleu failed: {last_line(told.stderr)}")
     references = list(read_lines(f"{valid}.{data.tgt_lang}"))
     points = their_points(peer.PEERS / "runs" / name, references, data.tgt_lang)
-    found = re.search(r"BLEU = ([\d.]+) .*?(nrefs:\S+)", told, re.DOTALL)
+    found = re.search(r"BLEU = ([\d.]+) .*?(nrefs:\S+)", told.stdout, re.DOTALL)
     scores = {"bleu": float(found[1]), "bleu_signature": found[2]} if found else None
     return {"minutes": minutes, "dropout": dropout, "points": points, "test": scores}
 
@@ -107,17 +110,22 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         figure.savefig(file, format="png")
 
 
+@script
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("peer", type=Path, metavar="JOEYNMT")
-    parser.add_argument("--minutes", type=float, help="of JoeyNMT's training, validations included (default: as ours)")
+    parser.add_argument("--minutes", type=positive, help="of JoeyNMT's training, validations included (default: as ours)")
     parser.add_argument("--dropout", type=float, default=0.3, help="JoeyNMT's (default: 0.3)")
-    parser.add_argument("--every", type=int, default=200, help="updates between JoeyNMT's validations, a multiple of 10 (default: 200)")
+    parser.add_argument(
+        "--every", type=whole(1), default=200, help="updates between JoeyNMT's validations, a multiple of 10 (default: 200)"
+    )
     arguments = parser.parse_args()
+    data, done = load_checkpoint(arguments.run / "last.pt").config.data, facts(arguments.run)
+    if not arguments.peer.is_file():
+        raise DataError(f"there is no file {arguments.peer}{did_you_mean(arguments.peer)}")
     sys.path.append(str(arguments.peer.resolve().parent))
     peer = importlib.import_module(arguments.peer.stem)
-    data, done = load_checkpoint(arguments.run / "last.pt").config.data, facts(arguments.run)
     test = arguments.run / "test.json"
     ours = done | {"points": our_points(arguments.run), "test": json.loads(test.read_text(encoding="utf-8")) if test.exists() else None}
     theirs = their_training(peer, data, arguments.minutes or done["minutes"], arguments.dropout, arguments.every)

@@ -1,17 +1,24 @@
-"""What the scripts of the published figures share: `nmt` as a user runs it, facts of a run, several runs side by side, rows of results."""
+"""What the scripts of the published figures share: mistakes told in a line, `nmt` as a user runs it, facts of a run, rows of results."""
 
+import argparse
+import functools
 import hashlib
 import json
+import math
 import os
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from nmt.checkpoint import load_checkpoint
+from nmt.data.corpus import did_you_mean
+from nmt.errors import DataError, NmtError
 from nmt.files import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,15 +26,71 @@ MULTI30K = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # the
 T = TypeVar("T")
 
 
+def script(main: Callable[[], int | None]) -> Callable[[], NoReturn]:
+    """Let the main function of a script end it: with what it returns, or with one line and code 2 for a user's mistake, as `nmt` does."""
+
+    @functools.wraps(main)
+    def ending() -> NoReturn:
+        try:
+            code = main()
+        except NmtError as error:
+            print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+            code = 2
+        except KeyboardInterrupt:
+            code = 128 + signal.SIGINT
+        sys.exit(code or 0)
+
+    return ending
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number of at least this."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r}: a whole number of at least {least} is expected")
+        return int(text)
+
+    return read
+
+
+def positive(text: str) -> float:
+    """The type of an argument that is a number above 0."""
+    with suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r}: a number above 0 is expected")
+
+
+def output_file(text: str) -> Path:
+    """The type of an argument that names a file to write: its folder is there."""
+    if not Path(text).resolve().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {Path(text).resolve().parent}")
+    return Path(text)
+
+
 def nmt(*arguments: str, log: Path | None = None) -> None:
-    """Run a command of this checkout; what it says goes to the terminal, or to the end of a file."""
+    """Run a command of this checkout; what it says goes to the terminal, or to the end of a file.
+
+    Raises:
+        SystemExit: it failed, and has said why on the terminal.
+        NmtError: it failed; with the last line that went to the file.
+    """
     command = [sys.executable, "-m", "nmt", *arguments]
     if log is None:
-        subprocess.run(command, cwd=ROOT, check=True)
-    else:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("a", encoding="utf-8") as out:
-            subprocess.run(command, cwd=ROOT, check=True, stdout=out, stderr=out)
+        if code := subprocess.run(command, cwd=ROOT).returncode:
+            sys.exit(code if code > 0 else 128 - code)  # a negative one is the signal that ended it
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a", encoding="utf-8") as out:
+        code = subprocess.run(command, cwd=ROOT, stdout=out, stderr=out).returncode
+    if code:
+        raise NmtError(f"{last_line(log.read_text(encoding='utf-8', errors='replace'))} (more in {log})")
+
+
+def last_line(text: str) -> str:
+    """The last line that holds something, without the progress bar that it may have replaced."""
+    return next((line.strip() for line in reversed(text.replace("\r", "\n").split("\n")) if line.strip()), "it failed without a word")
 
 
 def processor() -> str:
@@ -44,8 +107,16 @@ def commit() -> str | None:
     return head.stdout.strip() + "+" * changed.returncode if head.returncode == 0 else None
 
 
+def require_texts(folder: Path, src: str, tgt: str, splits: Mapping[str, str]) -> None:
+    """Raise DataError where one of FOLDER/<splits["train"]>.<src> and so on is missing."""
+    for path in (folder / f"{file}.{lang}" for file in splits.values() for lang in (src, tgt)):
+        if not path.is_file():
+            raise DataError(f"there is no file {path}{did_you_mean(path)}; {', '.join(splits.values())} are needed, in {src} and {tgt}")
+
+
 def data_settings(name: str, folder: Path, src: str, tgt: str, splits: Mapping[str, str]) -> list[str]:
-    """The settings that make plain files of FOLDER the data: FOLDER/<splits["train"]>.<src> and so on."""
+    """The settings that make plain files of FOLDER the data; see `require_texts` for which they are, and what is raised."""
+    require_texts(folder, src, tgt, splits)
     texts = [f"data.{split}={folder.resolve() / file}" for split, file in splits.items()]
     return ["data=files", f"data.name={name}", f"data.src_lang={src}", f"data.tgt_lang={tgt}", *texts]
 
@@ -58,10 +129,16 @@ def run_name(group: str, row: str, seed: int, settings: Sequence[str]) -> str:
 def train(run: str, *settings: str, log: Path | None = None) -> dict[str, Any]:
     """Train runs/RUN, or go on with it, and say what was done."""
     folder = ROOT / "runs" / run
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "commit").exists():  # the one that a continued run began with
+    if not (folder / "last.pt").exists():  # a run that goes on has the commit that it began with
+        folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / "commit", commit() or "")
-    nmt("train", *settings, f"run.name={run}", log=log)
+    try:
+        nmt("train", *settings, f"run.name={run}", log=log)
+    finally:
+        if not (folder / "last.pt").exists():
+            (folder / "commit").unlink(missing_ok=True)
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
     return facts(folder)
 
 
@@ -105,7 +182,7 @@ def in_lanes(jobs: Mapping[str, Callable[[], T]], lanes: int) -> Iterator[T]:
     finally:
         pool.shutdown(cancel_futures=True)
     if failed:
-        sys.exit(f"failed: {', '.join(failed)}")
+        raise NmtError(f"failed: {', '.join(failed)}")
 
 
 def results(name: str) -> Path:
@@ -122,5 +199,5 @@ def read_rows(name: str) -> list[dict[str, Any]]:
 
 def put_row(name: str, row: dict[str, Any], keys: Sequence[str]) -> None:
     """Write scripts/results/NAME anew, with this row in place of one that is equal in all of these keys."""
-    others = [other for other in read_rows(name) if any(other[key] != row[key] for key in keys)]
+    others = [other for other in read_rows(name) if any(other.get(key) != row.get(key) for key in keys)]
     write_text(results(name), json.dumps([*others, row], indent=1, ensure_ascii=False) + "\n")

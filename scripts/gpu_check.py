@@ -12,14 +12,15 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
+from experiments import output_file, script
 from omegaconf import OmegaConf
 from torch import Tensor
 
 from nmt.config import ModelConfig, config_dir
 from nmt.device import autocast, random_states, restore_random_states
+from nmt.errors import ConfigError
 from nmt.model.inference import Inference
 from nmt.model.seq2seq import Seq2Seq
 from nmt.schema import load
@@ -146,15 +147,15 @@ def speed(device: str, name: str, dtype: torch.dtype) -> dict[str, float]:
     return {"train_tokens_per_second": trained, "decode_tokens_per_second": decode() / seconds(device, decode, min(times, 3))}
 
 
+@script
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=output_file)
     arguments = parser.parse_args()
     device = arguments.device
     if device == "cuda" and not torch.cuda.is_available():
-        print("PyTorch sees no GPU here; --device cpu tries the script itself", file=sys.stderr)
-        return 2
+        raise ConfigError("PyTorch sees no GPU here; --device cpu tries the script itself")
     results: dict[str, object] = {"device": torch.cuda.get_device_name() if device == "cuda" else "cpu", "torch": torch.__version__}
     checks = (("gradients agree with float64", agreement, {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.05}),)
     checks += (("one batch is learnt by heart", overfit, dict.fromkeys(DTYPES, 0.15)),)
@@ -183,4 +184,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -18,7 +18,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments import MULTI30K, ROOT, data_settings, in_lanes, put_row, read_rows, results, score, train
+from experiments import (
+    MULTI30K,
+    ROOT,
+    data_settings,
+    in_lanes,
+    positive,
+    put_row,
+    read_rows,
+    require_texts,
+    results,
+    score,
+    script,
+    train,
+    whole,
+)
 
 from nmt.data.corpus import read_lines
 from nmt.evaluate import evaluate
@@ -49,6 +63,7 @@ def join(sources: Sequence[str], targets: Sequence[str], seed: int) -> list[tupl
 
 def make_data(folder: Path, made: Path) -> None:
     """Write the joined pairs of every split to made/train.en and so on."""
+    require_texts(folder, "en", "de", MULTI30K)
     made.mkdir(parents=True, exist_ok=True)
     for split, name in MULTI30K.items():
         sides = [[line.strip() for line in read_lines(folder / f"{name}.{lang}")] for lang in ("en", "de")]
@@ -100,12 +115,13 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         figure.savefig(file, format="png")
 
 
+@script
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--minutes", type=float, default=20, help="of training for each (default: 20)")
+    parser.add_argument("--minutes", type=positive, default=20, help="of training for each (default: 20)")
     parser.add_argument("--attention", nargs="+", choices=ATTENTIONS, default=ATTENTIONS)
-    parser.add_argument("--lanes", type=int, default=1, help="models that train side by side, and share the cores (default: 1)")
+    parser.add_argument("--lanes", type=whole(1), default=1, help="models that train side by side, and share the cores (default: 1)")
     arguments = parser.parse_args()
     made = ROOT / "data/long_sentences_text"
     make_data(arguments.folder, made)

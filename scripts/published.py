@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from sacrebleu.metrics.bleu import BLEU
 
+from nmt.errors import ConfigError
 from nmt.evaluate import check_lengths
 
 try:
@@ -14,9 +15,9 @@ except ImportError:  # nothing but this measure needs it
 
 
 def require_sacremoses() -> None:
-    """End the script where sacremoses is missing."""
+    """Raise ConfigError where sacremoses is missing."""
     if sacremoses is None:
-        sys.exit(f"the published measure needs sacremoses: {sys.executable} -m pip install sacremoses")
+        raise ConfigError(f"the published measure needs sacremoses: {sys.executable} -m pip install sacremoses")
 
 
 def moses(lines: Iterable[str], lang: str) -> list[str]:

@@ -10,7 +10,7 @@
 
 FOLDER holds train, val and test_2016_flickr of Multi30k, or train, valid and test of Tatoeba, each with the languages as endings.
 Multi30k is also scored in the published measure, which needs sacremoses. The model is kept in runs/quality; a row that is asked for
-again with the same recipe, settings and seed is scored again, but not trained.
+again with the same recipe, settings and seed is scored again, but not trained; one with other settings or another seed is another row.
 """
 
 import argparse
@@ -20,7 +20,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import MULTI30K, ROOT, commit, data_settings, facts, put_row, read_rows, run_name, score, train
+from experiments import (
+    MULTI30K,
+    ROOT,
+    commit,
+    data_settings,
+    facts,
+    positive,
+    put_row,
+    read_rows,
+    require_texts,
+    run_name,
+    score,
+    script,
+    train,
+    whole,
+)
 from published import moses, published_bleu, require_sacremoses
 
 from nmt.checkpoint import load_checkpoint
@@ -50,6 +65,7 @@ TASKS = {
 
 def make_published_text(folder: Path) -> Path:
     """All files of FOLDER as the official, tokenised ones are, in a folder of their own."""
+    require_texts(folder, "en", "de", MULTI30K)
     made = ROOT / "data/multi30k_published_text"
     made.mkdir(parents=True, exist_ok=True)
     for file in MULTI30K.values():
@@ -114,14 +130,15 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=[*TASKS, "ensemble", "table"])
     parser.add_argument("what", nargs="*", metavar="FOLDER|CHECKPOINT", help="and settings after the folder")
-    parser.add_argument("--minutes", type=float, help="of training (default: the recipe's)")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=positive, help="of training (default: the recipe's)")
+    parser.add_argument("--seed", type=whole(0), default=1)
     arguments = parser.parse_intermixed_args()
     if arguments.name != "table" and not arguments.what:
         parser.error("FOLDER is missing" if arguments.name in TASKS else "the checkpoints are missing")
     return arguments
 
 
+@script
 def main() -> None:
     arguments = parse()
     if arguments.name == "table":
@@ -137,7 +154,7 @@ def main() -> None:
         command = command.replace(arguments.what[0], "FOLDER", 1)
         minutes = [f"trainer.max_minutes={arguments.minutes:g}"] if arguments.minutes else []
         row = train_row(arguments.name, paths[0], [*minutes, *arguments.what[1:]], arguments.seed)
-    put_row(RESULTS, {"command": command} | row, ("name", "seed"))
+    put_row(RESULTS, {"command": command} | row, ("name", "seed", "settings", "models"))  # the last two are of one kind of row each
     print(table([row]))
 
 

@@ -8,16 +8,22 @@ import json
 import sys
 from pathlib import Path
 
+from experiments import script
+
 from nmt import Translator
 from nmt.alignment import alignment_error_rate, links, read_links, render, word_attention
 from nmt.data.corpus import read_lines
+from nmt.errors import ConfigError
 from nmt.files import write_text
 from nmt.pictures import save_picture
 
 WORDS = 11  # long enough for a verb at the end, short enough for a terminal
 
 
+@script
 def main() -> None:
+    if len(sys.argv) != 3:
+        raise ConfigError("RUN and PREFIX are expected, such as runs/quickstart data/quickstart/test")
     run, prefix = Path(sys.argv[1]), sys.argv[2]
     translator = Translator.load(run / "best.pt", device="cpu")
     pairs = list(zip(read_lines(f"{prefix}.en"), read_lines(f"{prefix}.de"), strict=True))

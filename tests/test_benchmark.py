@@ -106,6 +106,16 @@ def test_a_corpus_that_is_none_is_said_in_one_line(corpus: Path, tmp_path: Path,
         benchmark.read_corpus(tmp_path, "en", "de", small.tokenizer, 1)
 
 
+@pytest.mark.parametrize(("given", "message"), [("--corpus nofolder", "there is no file nofolder/train.en"), ("--updates 0", "at least 1")])
+def test_a_mistake_on_the_command_line_is_one_line_and_code_2(
+    given: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmark.py", *given.split()])
+    with pytest.raises(SystemExit) as ended:
+        benchmark.main()
+    assert ended.value.code == 2 and message in capsys.readouterr().err.strip().split("\n")[-1]
+
+
 def test_scaling_varies_one_size_at_a_time_and_is_drawn(small: TrainConfig, tmp_path: Path) -> None:
     base = {"length": 4, "batch": 2, "vocabulary": 20, "hidden": 8}
     measured = scaling.measure_scaling(small, {"length": (4, 8), "hidden": (8, 16)}, base)

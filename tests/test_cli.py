@@ -136,7 +136,7 @@ COMMON = ["data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.train=[/n
         (["train", *COMMON, "trainer=3"], "Config group override must be a string"),
         (["train"], "data.name is not set: give data.name="),
         (["train", *COMMON, "precision=fp8"], "precision = 'fp8': expected one of auto, fp32, bf16, fp16"),
-        (["train", *COMMON, "run.name=../x"], "/no/such"),
+        (["train", *COMMON, "run.name=../x"], "run.name = '../x': a name for the run's folder"),
         (["train", *COMMON, "run.threads=100000"], "run.threads = 100000: expected a whole number at least 1 and at most 1024"),
         (["train", *COMMON, "tokenizer.vocab_size=99999999999999999999"], "at most 1e+06"),
         (["train", *COMMON, "decode.max_length_ratio=inf"], "decode.max_length_ratio = inf"),

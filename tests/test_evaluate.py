@@ -112,6 +112,7 @@ def test_the_report_as_a_table() -> None:
     lines = table.split("\n")
     assert len(lines) == 5 and all("nrefs:1|" in lines[row] for row in (0, 2, 3)), "no score without its signature"
     assert lines[4] == "sentences 4  empty 1  unfinished 1  perplexity 3.50  seconds 2.2  precision bfloat16"
+    assert evaluate(HYPOTHESES, REFERENCES, "en", perplexity=2.7e43).table().endswith("  perplexity 2.7e+43")
 
 
 def test_without_ter() -> None:

@@ -12,12 +12,13 @@ from toy_corpus import Composer
 
 from nmt.cli import main
 from nmt.config import config_dir
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError, NmtError
 
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
-experiments, ablation, quality, published, long_sentences, bleu_over_time = map(
-    importlib.import_module, ("experiments", "ablation", "quality", "published", "long_sentences", "bleu_over_time")
+experiments, ablation, quality, published, long_sentences, bleu_over_time, tune_decoding = map(
+    importlib.import_module, ("experiments", "ablation", "quality", "published", "long_sentences", "bleu_over_time", "tune_decoding")
 )
+REAL_NMT = experiments.nmt
 
 
 @pytest.fixture
@@ -65,18 +66,102 @@ class Moses:
         return text.replace(".", " .")
 
 
-def run(monkeypatch: pytest.MonkeyPatch, module: Any, *arguments: object) -> None:
+def run(monkeypatch: pytest.MonkeyPatch, module: Any, *arguments: object, code: int = 0) -> None:
     """The script as it is called on a command line, its jobs one after another in this thread: signals need the main one."""
     monkeypatch.setattr(sys, "argv", ["script", *map(str, arguments)])
     if hasattr(module, "in_lanes"):
         monkeypatch.setattr(module, "in_lanes", lambda jobs, lanes: (job() for job in jobs.values()))
-    module.main()
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert ended.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "message"),
+    [
+        (
+            "ablation",
+            "nofolder base",
+            "there is no file nofolder/train.en (there is no folder nofolder); train, val, test_2016_flickr are needed",
+        ),
+        ("ablation", ". base --lanes 0", "--lanes: '0': a whole number of at least 1 is expected"),
+        ("ablation", ". base --seed -1", "--seed"),
+        ("long_sentences", "nofolder", "there is no file nofolder/train.en"),
+        ("long_sentences", ". --lanes 0", "--lanes: '0': a whole number of at least 1 is expected"),
+        ("long_sentences", ". --minutes nan", "--minutes: 'nan': a number above 0 is expected"),
+        ("quality", "tatoeba_en_fr nofolder --minutes 0.1", "nofolder/train.en"),
+        ("quality", "tatoeba_en_fr . --minutes 0", "--minutes: '0': a number above 0 is expected"),
+        ("quality", "ensemble nix.pt", "there is no checkpoint"),
+        ("quality", "multi30k .", "-m pip install sacremoses"),
+        ("bleu_over_time", "nix nofile.py", "there is no checkpoint nix/last.pt"),
+        ("tune_decoding", "nix.pt --beam 0", "--beam: '0': a whole number of at least 1 is expected"),
+        ("tune_decoding", "nix.pt --json nofolder/x.json", "there is no folder"),
+    ],
+)
+def test_a_mistake_is_one_line_and_code_2_and_leaves_nothing(
+    script: str, arguments: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(published, "sacremoses", None)
+    before = sorted(tmp_path.rglob("*"))
+    run(monkeypatch, globals()[script], *arguments.split(), code=2)
+    told = capsys.readouterr()
+    assert message in told.err.strip().split("\n")[-1] and not told.out
+    assert "usage:" in told.err or told.err.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_that_lacks_a_text_names_it(multi30k: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (multi30k / "val.de").unlink()
+    for module in (ablation, long_sentences):
+        run(monkeypatch, module, multi30k, code=2)
+        assert f"there is no file {multi30k}/val.de; did you mean" in capsys.readouterr().err
+
+
+def test_bleu_over_time_says_what_is_missing(multi30k: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    experiments.train("mine", *experiments.data_settings("toy", multi30k, "en", "de", experiments.MULTI30K))
+    run(monkeypatch, bleu_over_time, "runs/mine", "nofile.py", code=2)
+    assert capsys.readouterr().err.endswith("script: there is no file nofile.py\n")
+
+
+def test_a_command_that_failed_says_its_last_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(experiments, "ROOT", Path(__file__).parents[1])
+    monkeypatch.setattr(tune_decoding, "ROOT", tmp_path)
+    run(monkeypatch, tune_decoding, "nix.pt", code=2)
+    log = tmp_path / "runs/tune_decoding.log"
+    told = f"nmt: there is no checkpoint {tmp_path}/nix.pt"
+    assert capfd.readouterr().err == f"script: {told} (more in {log})\n" and log.read_text(encoding="utf-8") == f"{told}\n"
+    with pytest.raises(SystemExit) as ended:  # without a log, the command has said it itself
+        REAL_NMT("nosuchverb")
+    assert ended.value.code == 2 and "there is no command 'nosuchverb'" in capfd.readouterr().err
+
+
+def test_the_last_line_is_what_is_seen_last() -> None:
+    assert experiments.last_line("one\n 3%|#  |\r 9%|## |\rnmt: two \n\n") == "nmt: two"
+    assert experiments.last_line("\n") == "it failed without a word"
+
+
+def test_a_run_has_the_commit_that_it_began_with(multi30k: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nmt, data = experiments.nmt, experiments.data_settings("toy", multi30k, "en", "de", experiments.MULTI30K)
+
+    def failing(*arguments: str, log: Path | None = None) -> None:
+        raise NmtError("no")
+
+    monkeypatch.setattr(experiments, "nmt", failing)
+    with pytest.raises(NmtError):
+        experiments.train("mine", *data)
+    assert not (multi30k / "runs/mine").exists()
+    monkeypatch.setattr(experiments, "nmt", nmt)
+    for commit in ("later", "latest"):
+        monkeypatch.setattr(experiments, "commit", lambda commit=commit: commit)
+        assert experiments.train("mine", *data)["commit"] == "later"
 
 
 def test_lanes_give_every_result_and_name_what_failed(capsys: pytest.CaptureFixture[str]) -> None:
     jobs = {"one": lambda: 1, "two": lambda: 1 // 0, "three": lambda: 3}
     found = []
-    with pytest.raises(SystemExit, match="failed: two"):
+    with pytest.raises(NmtError, match="failed: two"):
         found += list(experiments.in_lanes({name: jobs[name] for name in ("one", "three")}, 2))
         found += list(experiments.in_lanes(jobs, 1))
     assert sorted(found) == [1, 3]
@@ -87,6 +172,8 @@ def test_a_row_takes_the_place_of_its_like() -> None:
     for name, seed, bleu in (("a", 1, 1.0), ("a", 2, 2.0), ("a", 1, 3.0)):
         experiments.put_row("rows.json", {"name": name, "seed": seed, "bleu": bleu}, ("name", "seed"))
     assert [row["bleu"] for row in experiments.read_rows("rows.json")] == [2.0, 3.0]
+    experiments.put_row("rows.json", {"name": "a", "seed": 1, "models": []}, ("name", "seed", "models"))  # a key that others lack
+    assert len(experiments.read_rows("rows.json")) == 3
 
 
 def test_the_ablation_trains_each_row_once_and_tells_differences(
@@ -98,7 +185,9 @@ def test_the_ablation_trains_each_row_once_and_tells_differences(
     run(monkeypatch, ablation, multi30k, "--passes", 1)
     assert [call[0] for call in calls] == ["train", "evaluate"] * 2  # base was not run again
     assert "test_2016_flickr" not in str([call for call in calls if call[0] == "evaluate"])
-    base, ema = experiments.read_rows("ablation.json")
+    run(monkeypatch, ablation, multi30k, "base", "--passes", 1, "--again")
+    assert [call[0] for call in calls] == ["train", "evaluate"] * 3
+    ema, base = experiments.read_rows("ablation.json")
     assert (base["name"], ema["name"], ema["settings"][-1]) == ("base", "ema", "trainer.ema_decay=0.9")
     for row in (base, ema):
         assert row["seed"] == 1 and row["passes"] == 1 and row["updates"] > 0 and row["minutes"] >= 0
@@ -140,6 +229,11 @@ def test_a_row_of_the_results_is_scored_on_both_sets_and_in_the_published_measur
     *_, ensemble = experiments.read_rows("quality.json")
     assert (ensemble["name"], ensemble["seed"]) == ("multi30k_ensemble", [2, 2])
     assert ensemble["test"]["bleu"] == pytest.approx(cased["test"]["bleu"], abs=1)  # twice the same model
+    for _ in range(2):  # a trial is a row of its own, and the same trial again is that row
+        run(monkeypatch, quality, "multi30k", multi30k, "model.dropout=0", "--seed", 2, "--minutes", 0.5)
+        first, *_, trial = experiments.read_rows("quality.json")
+        assert first == cased and trial["settings"] == ["experiment=multi30k_en_de", "trainer.max_minutes=0.5", "model.dropout=0"]
+    assert len(experiments.read_rows("quality.json")) == 4
     capsys.readouterr()
     run(monkeypatch, quality, "table")
     rows = capsys.readouterr().out.split("\n")
@@ -151,8 +245,9 @@ def test_the_published_measure_needs_sacremoses_before_an_hour_of_training(
     multi30k: Path, calls: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(published, "sacremoses", None)
-    with pytest.raises(SystemExit, match="-m pip install sacremoses"):
-        run(monkeypatch, quality, "multi30k", multi30k)
+    with pytest.raises(ConfigError, match="-m pip install sacremoses"):
+        published.moses(["text"], "de")
+    run(monkeypatch, quality, "multi30k", multi30k, code=2)
     assert not calls
 
 

@@ -20,7 +20,7 @@ LAYERS = [
     {"translator", "data.prepare", "journal"},
     {"alignment"},
     {"pictures"},
-    {"validation", "trainer", "resume", "averaging"},
+    {"validation", "trainer", "rehearsal", "resume", "averaging"},
     {"pipeline"},
     {"cli"},
     {"__main__"},

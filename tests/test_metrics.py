@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import Metric
-from nmt.metrics import HIGHER_IS_BETTER, distinct_ratio, empty_share, is_better, is_looping, looping_share
+from nmt.metrics import HIGHER_IS_BETTER, distinct_ratio, empty_share, is_better, is_looping, looping_share, shown
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,8 @@ words = st.lists(st.sampled_from("abc"), max_size=10)
 @given(start=words, loop=words.filter(bool), rest=words)
 def test_a_loop_is_found_wherever_it_stands(start: list[str], loop: list[str], rest: list[str]) -> None:
     assert is_looping(" ".join(start + loop * 4 + rest))
+
+
+def test_large_numbers_are_shown_shortly() -> None:
+    assert [shown(7.125), shown(7.125, 1), shown(999_999.0)] == ["7.12", "7.1", "999999.00"]
+    assert [shown(1_234_567.0), shown(math.exp(100)), shown(math.inf)] == ["1.2e+06", "2.7e+43", "inf"]
