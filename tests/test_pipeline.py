@@ -1,5 +1,6 @@
 """The commands from end to end, as a user types them, on a corpus that trains in seconds."""
 
+import functools
 import io
 import json
 import os
@@ -236,7 +237,9 @@ def test_a_signal_ends_all_processes_without_a_word(number: signal.Signals) -> N
     command = [sys.executable, "-m", "nmt", "translate", "checkpoint=runs/test/best.pt", "workers=2", "decode.beam_size=1"]
     command += ["decode.batch_size=16"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, start_new_session=True, **pipes)  # type: ignore[call-overload]
+    # A shell's background job would hand down that SIGINT is ignored; as a user starts it, it is not.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(command, start_new_session=True, preexec_fn=heed, **pipes)  # type: ignore[call-overload]
     process.stdin.write(b"The dog sees the cat.\n" * 1000)
     process.stdin.flush()
     assert process.stdout.readline().endswith(b"\n")
