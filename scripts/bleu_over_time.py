@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from experiments import facts, last_line, positive, put_row, read_rows, results, script, whole
+from experiments import facts, label_bleu, last_line, positive, put_row, read_rows, results, script, whole
 
 from nmt.checkpoint import load_checkpoint
 from nmt.config import DataConfig
@@ -99,12 +99,8 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
             minutes, bleu = zip(*row[system]["points"], strict=True)
             axes.plot(minutes, bleu, style, marker="o", markersize=3, label=system)
         axes.set_title(row["corpus"], fontsize=10)
-        axes.set_xlabel("minutes of training")
-        axes.set_ylabel("BLEU on the validation set, greedy")
         axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
-        axes.grid(True, axis="y", color="0.92")
-        axes.spines[["top", "right"]].set_visible(False)
+        label_bleu(axes, "minutes of training", "BLEU on the validation set, greedy")
         axes.legend(frameon=False, loc="lower right")
     with writing(path) as file:
         figure.savefig(file, format="png")

@@ -201,3 +201,12 @@ def put_row(name: str, row: dict[str, Any], keys: Sequence[str]) -> None:
     """Write scripts/results/NAME anew, with this row in place of one that is equal in all of these keys."""
     others = [other for other in read_rows(name) if any(other.get(key) != row.get(key) for key in keys)]
     write_text(results(name), json.dumps([*others, row], indent=1, ensure_ascii=False) + "\n")
+
+
+def label_bleu(axes: Any, across: str, up: str = "BLEU") -> None:
+    """What the curves of BLEU have in common: their names, from 0 on, a light grid, no frame."""
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.set_ylim(bottom=0)
+    axes.grid(True, axis="y", color="0.92")
+    axes.spines[["top", "right"]].set_visible(False)

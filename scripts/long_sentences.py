@@ -23,6 +23,7 @@ from experiments import (
     ROOT,
     data_settings,
     in_lanes,
+    label_bleu,
     positive,
     put_row,
     read_rows,
@@ -105,11 +106,7 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         middles = [sum(point["words"]) / 2 for point in row["points"]]
         style = "--" if row["attention"] == "none" else "-"
         axes.plot(middles, [point["bleu"] for point in row["points"]], style, marker="o", markersize=4, label=row["attention"])
-    axes.set_xlabel("words of the source sentence")
-    axes.set_ylabel("BLEU")
-    axes.set_ylim(bottom=0)
-    axes.grid(True, axis="y", color="0.92")
-    axes.spines[["top", "right"]].set_visible(False)
+    label_bleu(axes, "words of the source sentence")
     axes.legend(frameon=False, title="attention")
     with writing(path) as file:
         figure.savefig(file, format="png")
