@@ -14,6 +14,8 @@ from nmt.tokenizer import Tokenizer
 
 # Pairs are planned, and sorted by length, in pools of at most this many, so that memory stays flat however large the corpus is.
 POOL_PAIRS = 1_000_000
+# Of these the new pieces are held in memory, and cutting them takes a core some seconds.
+SAMPLED_POOL_PAIRS = 20_000
 
 
 class Pairs(Protocol):
@@ -148,19 +150,61 @@ def _cut(indices: NDArray[np.int64], widths: NDArray[np.int32], max_tokens: int)
         start += max(1, rows)
 
 
+class SampledPairs:
+    """Pairs whose texts are cut into pieces anew, by chance: those of a pool when its lengths are asked for, so that it is sorted by them.
+
+    Only the pool at hand is held. Its pieces depend on the seed, the epoch and the pool alone.
+    """
+
+    def __init__(self, pairs: Pairs, tokenizers: tuple[Tokenizer, Tokenizer], alpha: float, seed: int, epoch: int) -> None:
+        """Take what is cut, by which tokenizers, the alpha of `Tokenizer.resample`, the seed of the run and the epoch."""
+        self._pairs, self._tokenizers, self._alpha = pairs, tokenizers, alpha
+        self._seed, self._epoch = seed, epoch
+        self._src: dict[int, NDArray[np.int32]] = {}
+        self._tgt: dict[int, NDArray[np.int32]] = {}
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def src(self, index: int, /) -> NDArray[np.int32]:
+        return self._src[index]
+
+    def tgt(self, index: int, /) -> NDArray[np.int32]:
+        return self._tgt[index]
+
+    def lengths(self, indices: NDArray[np.int64], /) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        seeds = np.random.SeedSequence([self._seed, self._epoch, int(indices[0])]).generate_state(2).tolist()
+        members = indices.tolist()
+        self._src, self._tgt = ({}, {})  # those of the last pool go before the new ones come
+        self._src = self._cut([self._pairs.src(i) for i in members], members, self._tokenizers[0], seeds[0])
+        self._tgt = self._cut([self._pairs.tgt(i) for i in members], members, self._tokenizers[1], seeds[1])
+        self._pairs.release()
+        src, tgt = (np.fromiter(map(len, side.values()), np.int32, len(members)) for side in (self._src, self._tgt))
+        return src, tgt
+
+    def _cut(self, side: Sequence[Any], members: Sequence[int], tokenizer: Tokenizer, seed: int) -> dict[int, NDArray[np.int32]]:
+        cuts = tokenizer.resample([list(map(int, ids)) for ids in side], self._alpha, seed)
+        return {index: np.array(ids, np.int32) for index, ids in zip(members, cuts, strict=True)}
+
+    def release(self) -> None:
+        """Nothing to let go of: what is held is the pool at hand."""
+
+
 class Batches:
     """Batches for ever, epoch after epoch. The order depends on (seed, epoch) alone, and resuming finds its place by index.
 
-    So does chance, where texts are cut into pieces by chance: a batch depends on (seed, epoch, place) alone.
+    So does chance, where texts are cut into pieces by chance; see `SampledPairs`.
     """
 
     def __init__(self, pairs: Pairs, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, config: BatchesConfig, seed: int) -> None:
         """Take pairs (at least one), the tokenizers for their special ids, the budget and the seed of the run."""
         self._pairs = pairs
+        self._cut = pairs  # as they are read in the epoch at hand
         self._tokenizers = (src_tokenizer, tgt_tokenizer)
         self._max_tokens, self._sampling = config.max_tokens, config.sampling
         self._seed = seed
-        self._pools = count_pools(pairs, POOL_PAIRS)
+        self._pool_pairs = min(POOL_PAIRS, SAMPLED_POOL_PAIRS) if self._sampling else POOL_PAIRS
+        self._pools = count_pools(pairs, self._pool_pairs)
         self._position = 0  # of the next batch in its epoch
         self._plan: Iterator[list[NDArray[np.int64]]] = iter(())
         self._planned_epoch = -1
@@ -173,27 +217,20 @@ class Batches:
 
     def __next__(self) -> Batch:
         chosen = self._find_pool()[self._position - self._pool_start]
-        src, tgt = self._pieces(chosen)
+        src, tgt = [self._cut.src(i) for i in chosen], [self._cut.tgt(i) for i in chosen]
         self._position += 1
         if self._position == self._pool_start + len(self._pool) and self._pool_number == self._pools - 1:
             self.epoch, self._position = self.epoch + 1, 0
         batch = make_batch(src, tgt, *self._tokenizers, pairs=chosen.tolist())
-        self._pairs.release()
+        self._cut.release()
         return batch
-
-    def _pieces(self, chosen: NDArray[np.int64]) -> tuple[Sequence[Sequence[int] | NDArray[Any]], ...]:
-        """Source and target ids of these pairs, at the place at hand."""
-        src, tgt = [self._pairs.src(i) for i in chosen], [self._pairs.tgt(i) for i in chosen]
-        if self._sampling == 0:
-            return src, tgt
-        seeds = np.random.SeedSequence([self._seed, self.epoch, self._position]).generate_state(2)
-        sides = zip(self._tokenizers, (src, tgt), seeds.tolist(), strict=True)
-        return tuple(tokenizer.resample([list(map(int, ids)) for ids in side], self._sampling, seed) for tokenizer, side, seed in sides)
 
     def _find_pool(self) -> list[NDArray[np.int64]]:
         """The pool of the next batch."""
         if self._planned_epoch != self.epoch or self._position < self._pool_start:
-            self._plan = plan_epoch(self._pairs, self._max_tokens, self._seed, self.epoch, POOL_PAIRS)
+            if self._sampling:
+                self._cut = SampledPairs(self._pairs, self._tokenizers, self._sampling, self._seed, self.epoch)
+            self._plan = plan_epoch(self._cut, self._max_tokens, self._seed, self.epoch, self._pool_pairs)
             self._planned_epoch = self.epoch
             self._pool, self._pool_number, self._pool_start = [], -1, 0
         while self._position >= self._pool_start + len(self._pool):

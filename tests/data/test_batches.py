@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from toy_corpus import sentences
 
 from nmt.config import BatchesConfig, TokenizerConfig
-from nmt.data.batches import Batch, Batches, count_pools, make_batch, plan_epoch
+from nmt.data.batches import Batch, Batches, SampledPairs, count_pools, make_batch, plan_epoch
 from nmt.tokenizer import Tokenizer, train_tokenizers
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60)
@@ -297,11 +297,11 @@ def sampling(texts: Texts, alpha: float = 0.3, seed: int = 7) -> Batches:
 
 def test_texts_are_cut_anew_in_each_epoch(texts: Texts) -> None:
     _, tokenizer, pairs = texts
-    stream, plain = sampling(texts), sampling(texts, alpha=0.0)
+    stream = sampling(texts)
     seen: dict[int, set[tuple[tuple[int, ...], tuple[int, ...]]]] = {number: set() for number in range(60)}
     while stream.epoch < 4:
         batch = next(stream)
-        assert batch.pairs == next(plain).pairs, "what is in a batch, and when, is the same with sampling and without"
+        assert max(batch.src.numel(), batch.tgt_out.numel()) <= 150, "the budget holds for the new pieces"
         for row, number in enumerate(batch.pairs):
             src, tgt = batch.src[row, : batch.src_lengths[row]].tolist(), batch.tgt_out[row, : batch.tgt_lengths[row]].tolist()
             assert tuple(tokenizer.decode([src, tgt])) == pairs[number] and src[-1] == tgt[-1] == tokenizer.eos_id
@@ -310,7 +310,23 @@ def test_texts_are_cut_anew_in_each_epoch(texts: Texts) -> None:
         assert sum(len({one[side] for one in found}) for found in seen.values()) > 3.5 * 60
 
 
-def test_sampled_texts_depend_on_seed_and_place_alone(texts: Texts) -> None:
+def test_each_epoch_of_sampled_texts_has_every_pair_once(texts: Texts) -> None:
+    stream, seen = sampling(texts), dict[int, list[int]]({0: [], 1: []})
+    while (epoch := stream.epoch) < 2:
+        seen[epoch] += next(stream).pairs
+    assert sorted(seen[0]) == sorted(seen[1]) == list(range(60)) and seen[0] != seen[1]
+
+
+def test_sampled_texts_are_sorted_by_their_new_lengths(texts: Texts) -> None:
+    """Sorted by the lengths before, a third of the positions would be padding."""
+    (plan,) = plan_epoch(cut := SampledPairs(texts[0], (texts[1], texts[1]), 0.3, seed=7, epoch=0), 150, seed=7, epoch=0)
+    widths = sorted((min(len(cut.tgt(i)) for i in batch), max(len(cut.tgt(i)) for i in batch)) for batch in plan)
+    assert all(shorter[1] <= longer[0] for shorter, longer in itertools.pairwise(widths))
+
+
+@pytest.mark.parametrize("pool", [1000, 17])
+def test_sampled_texts_depend_on_seed_and_place_alone(texts: Texts, pool: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.data.batches.SAMPLED_POOL_PAIRS", pool)
     stream, again, other = sampling(texts), sampling(texts), sampling(texts, seed=8)
     assert not same(next(stream), next(other))
     next(again)
