@@ -13,10 +13,10 @@ Count = Annotated[int, Range(1)]
 Threads = Annotated[int, Range(1, 1024)]
 Workers = Annotated[int, Range(1, 256)]
 CountOrZero = Annotated[int, Range(0)]
-Fraction = Annotated[float, Range(0, 1)]
 Positive = Annotated[float, Range(0, above=True)]
 NotNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 0.95)]
+Decay = Annotated[float, Range(0, 0.999999)]
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Metric = Literal["bleu", "chrf", "loss", "perplexity"]
@@ -106,9 +106,9 @@ class OptimizerConfig:
 
     name: Literal["adam", "adamw", "adadelta"]
     lr: Positive
-    beta1: Fraction | None
-    beta2: Fraction | None
-    rho: Fraction | None
+    beta1: Decay | None
+    beta2: Decay | None
+    rho: Decay | None
     eps: Positive
     weight_decay: NotNegative
     clip_norm: Positive | None
@@ -130,7 +130,7 @@ class SchedulerConfig:
 class BatchesConfig:
     """How training pairs are grouped: a batch holds at most max_tokens positions, padding included, on its longer side.
 
-    With sampling above 0 they are cut into pieces anew each time; max_tokens then counts the pieces of the prepared corpus.
+    With sampling above 0 the texts are cut into pieces anew in each epoch; max_tokens counts the pieces that they are cut into.
     """
 
     max_tokens: Count
@@ -153,7 +153,7 @@ class TrainerConfig:
     log_every_steps: Count
     keep: CountOrZero
     average: Annotated[CountOrZero, Absent(0)]
-    ema_decay: Annotated[Annotated[float, Range(0, 0.999999)] | None, Absent(None)]
+    ema_decay: Annotated[Decay | None, Absent(None)]
     label_smoothing: Annotated[float, Range(0, 0.9)]
     r_drop: Annotated[float, Range(0, 100), Absent(0.0)]
     samples: CountOrZero
