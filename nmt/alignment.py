@@ -90,13 +90,14 @@ def clip(attention: WordAttention, limit: int = 40) -> WordAttention:
 
 
 def links(attention: WordAttention, mutual: bool = False) -> Links:
-    """Each target word with the source word that it looks at most; none where that is the end symbol.
+    """Each target word with the source word that it looks at most; none where that is the end symbol, or where it looks at nothing.
 
     Args:
         attention: between S and T words.
         mutual: keep a link only where, of all target words, this one gives the source word its largest weight.
     """
-    forward = frozenset((int(src), tgt) for tgt, src in enumerate(attention.weights.argmax(1)) if src < len(attention.src_words))
+    peaks = enumerate(attention.weights.argmax(1).tolist())
+    forward = frozenset((src, tgt) for tgt, src in peaks if src < len(attention.src_words) and attention.weights[tgt].any())
     if not (mutual and forward):
         return forward
     return forward & {(src, int(tgt)) for src, tgt in enumerate(attention.weights.argmax(0))}

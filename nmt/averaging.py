@@ -102,7 +102,7 @@ def average_checkpoints(paths: Sequence[str]) -> Checkpoint:
             other = load_checkpoint(path)
             if told := _difference(first, other):
                 raise CheckpointError(f"{path} cannot be averaged with {paths[0]}: {told}")
-            if (other.config.run.name, other.config.run.seed) != (first.config.run.name, first.config.run.seed):
+            if _run(other) != _run(first):
                 log.warning("warning: %s and %s are of different runs: the mean of weights of two runs is seldom of use", paths[0], path)
             yield other.model
 
@@ -110,10 +110,18 @@ def average_checkpoints(paths: Sequence[str]) -> Checkpoint:
     return dataclasses.replace(first, model=mean_weights(models()), about=about, training={})
 
 
+def _run(checkpoint: Checkpoint) -> tuple[object, ...]:
+    """What the checkpoints of a run have in common."""
+    run = checkpoint.config.run
+    return run.folder, run.name, run.seed, checkpoint.about.get("data")
+
+
 def _difference(first: Checkpoint, other: Checkpoint) -> str:
     """What keeps two checkpoints from being averaged; an empty text where nothing does."""
     one, another = dataclasses.asdict(first.config.model), dataclasses.asdict(other.config.model)
     told = [f"its {key} is {there}, not {here}" for key, here, there in differences(one, another, "model.")]
+    langs = [(checkpoint.config.data.src_lang, checkpoint.config.data.tgt_lang) for checkpoint in (first, other)]
+    told += [f"it translates {'–'.join(langs[1])}, not {'–'.join(langs[0])}"] if langs[0] != langs[1] else []
     sides = (("source", first.src_tokenizer, other.src_tokenizer), ("target", first.tgt_tokenizer, other.tgt_tokenizer))
     told += [f"its {side} tokenizer is another one" for side, here, there in sides if here.model != there.model]
     return ", ".join(told)

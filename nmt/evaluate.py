@@ -109,7 +109,7 @@ def evaluate(
     streams = [[one for one in references if isinstance(one, str)]] if isinstance(next(iter(references), ""), str) else references
     check_lengths([hypotheses, *streams], names or ("the translation", *(f"reference {n}" for n in range(1, len(streams) + 1))))
     _warn_of_tokens(hypotheses)
-    metrics = {"bleu": bleu_metric(tgt_lang), "chrf": CHRF()} | ({"ter": TER()} if ter else {})
+    metrics = {"bleu": bleu_metric(tgt_lang), "chrf": CHRF()} | ({"ter": ter_metric(tgt_lang)} if ter else {})
     scores = {name: metric.corpus_score(hypotheses, streams) for name, metric in metrics.items()}
     return Report(
         bleu=scores["bleu"].score,
@@ -139,6 +139,12 @@ def bleu_metric(tgt_lang: str) -> BLEU:
         return BLEU(tokenize=BLEU_TOKENIZERS.get(lang, BLEU.TOKENIZER_DEFAULT), force=True)  # our own warning is one line
     except RuntimeError as error:
         raise ConfigError(f'BLEU for {tgt_lang!r} needs the tokenizer MeCab: pip install "sacrebleu[{lang}]"') from error
+
+
+def ter_metric(tgt_lang: str) -> TER:
+    """TER over words, or over characters where sacreBLEU's TER knows that a language writes no spaces."""
+    asian = base_language(tgt_lang) in ("ja", "zh")
+    return TER(normalized=asian, asian_support=asian)  # the second acts in normalisation alone
 
 
 def check_lengths(texts: Sequence[Sequence[str]], names: Sequence[str]) -> None:

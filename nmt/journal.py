@@ -18,6 +18,7 @@ from tqdm import tqdm
 from nmt.data.batches import Batch
 from nmt.files import write_text
 from nmt.metrics import shown
+from nmt.progress import Progress
 
 log = logging.getLogger(__name__)
 SHOWN = {"loss": 3, "perplexity": 2, "bleu": 2, "chrf": 2}  # what the line of a validation shows, with digits after the point
@@ -42,21 +43,21 @@ class Validation:
 class Journal:
     """Writes the numbers of a run; a context manager that closes its files."""
 
-    def __init__(self, folder: Path, step: int, done: float) -> None:
-        """Open the records of a run that stands at `step`, and drop what an interrupted run wrote after it.
+    def __init__(self, folder: Path, progress: Progress, done: float) -> None:
+        """Open the records of a run, and drop what an interrupted run wrote after it was saved.
 
         Args:
             folder: the run's folder.
-            step: the update that training goes on from; rows of later updates are removed, since they will be made again.
+            progress: where training goes on from; rows of later updates and validations are removed, since they will be made again.
             done: the share of the run that is done, 0 to 1, for the progress bar.
         """
         from torch.utils.tensorboard import SummaryWriter  # slow to import, and only training needs it
 
         self.path = folder / "metrics.jsonl"
         if self.path.exists():
-            write_text(self.path, "".join(f"{line}\n" for line in _rows_until(self.path, step)))
+            write_text(self.path, "".join(f"{line}\n" for line in _rows_until(self.path, progress)))
         self.file = self.path.open("a", encoding="utf-8", newline="\n")
-        self.board = SummaryWriter(str(folder), purge_step=step + 1)
+        self.board = SummaryWriter(str(folder), purge_step=progress.step + 1)
         self.bar = tqdm(total=1.0, initial=done, disable=None, dynamic_ncols=True, bar_format=BAR)
 
     def __enter__(self) -> Self:
@@ -127,12 +128,14 @@ class Window:
         }
 
 
-def _rows_until(path: Path, step: int) -> list[str]:
-    """The rows of metrics.jsonl up to an update; an unfinished last row, left by a kill, is dropped."""
+def _rows_until(path: Path, progress: Progress) -> list[str]:
+    """The rows of metrics.jsonl up to an update and a validation; an unfinished last row, left by a kill, is dropped."""
     kept = []
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
         try:
-            if json.loads(line)["step"] <= step:
+            row = json.loads(line)
+            validation = "samples" in row or any(name.startswith("valid_") for name in row)
+            if row["step"] <= (progress.validated_step if validation else progress.step):
                 kept.append(line)
         except (ValueError, KeyError, TypeError):
             continue

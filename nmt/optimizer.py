@@ -16,12 +16,16 @@ def build_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig)
     rho 0.95 and epsilon 1e-6.
 
     Raises:
-        ConfigError: a setting that this rule needs is null.
+        ConfigError: a setting that this rule needs is null, or one is set that it does not have.
     """
-    needed = ("rho",) if config.name == "adadelta" else ("beta1", "beta2")
+    adam, adadelta = ("beta1", "beta2"), ("rho",)
+    needed, idle = (adadelta, adam) if config.name == "adadelta" else (adam, adadelta)
     for name in needed:
         if getattr(config, name) is None:
             raise ConfigError(f"optimizer.{name} is null, but optimizer.name={config.name} needs it: give optimizer.{name}=…")
+    for name in idle:
+        if (value := getattr(config, name)) is not None:
+            raise ConfigError(f"optimizer.{name}={value:g}: optimizer.name={config.name} does nothing with it; leave it out")
     if config.name == "adadelta":
         assert config.rho is not None
         return torch.optim.Adadelta(

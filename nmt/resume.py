@@ -12,10 +12,10 @@ from nmt.errors import ConfigError, DataError
 
 log = logging.getLogger(__name__)
 
-# What does not change the model or the text it learns from; the command's value wins over the checkpoint's.
+# Limits, how training goes on from here, and where the same text lies; the command's value wins over the checkpoint's.
 TEXT_IS_FROM = ("data.folder", "data.path", "data.config", "data.revision", "data.train", "data.valid", "data.test")
 CHANGEABLE = ("trainer.", "decode.", "run.", "precision", *TEXT_IS_FROM)
-FIXED = ("trainer.metric",)  # the best score so far is one of this metric
+FIXED = ("trainer.metric", "run.seed")  # the best score so far is one of this metric; the place in the data is one in this order
 
 
 def refuse_changes(config: TrainConfig, data_digest: str, last: Checkpoint, folder: Path) -> None:

@@ -25,6 +25,9 @@ class Scheduler:
         for name in ("factor", "patience", "min_lr") if config.name == "plateau" else ():
             if getattr(config, name) is None:
                 raise ConfigError(f"scheduler.{name} is null, but scheduler.name=plateau needs it: give scheduler.{name}=…")
+        for name in () if config.name == "plateau" else ("factor", "patience", "min_lr"):
+            if (value := getattr(config, name)) is not None:
+                raise ConfigError(f"scheduler.{name}={value:g} is for scheduler=plateau; {config.name} does nothing with it: leave it out")
         self.config = config
         self.base_lr = base_lr
         self.scale = 1.0
@@ -41,16 +44,16 @@ class Scheduler:
         return max(self.base_lr * self.scale, floor)
 
     def validated(self, improved: bool) -> bool:
-        """Take note of a validation; True where a plateau just lowered the rate."""
+        """Take note of a validation; True where a plateau just lowered the rate, which min_lr may have kept it from."""
         if self.config.name != "plateau":
             return False
         assert self.config.factor is not None and self.config.patience is not None
         self.waited = 0 if improved else self.waited + 1
         if self.waited <= self.config.patience:
             return False
-        self.waited = 0
+        self.waited, before = 0, self.lr(self.config.warmup_steps)
         self.scale *= self.config.factor
-        return True
+        return self.lr(self.config.warmup_steps) < before
 
     def state_dict(self) -> dict[str, Any]:
         """Plain numbers that load_state_dict takes back."""

@@ -17,6 +17,7 @@ Arrival = tuple[tuple[tuple[int, int], ...], tuple[float, ...]]  # (start, id) o
 
 NONE = -1  # in the place of the id of a piece
 WORDS = 2**14  # that are remembered: the frequent ones, while memory stays flat
+LONGEST = 24  # pieces of a word that is remembered; a line of a language without spaces is one word, and seldom comes again
 
 
 class Subwords(ABC):
@@ -79,7 +80,7 @@ class Bpe(Subwords):
         """Ids of the same text, of whose merges each was left out with probability alpha; see `merge`."""
         omission, new = Omission(alpha, rng), list[int]()
         for word in self._words(ids):
-            characters, plain = self._plain(word)
+            characters, plain = (self._plain if len(word) <= LONGEST else self._without_chance)(word)
             new += plain if omission.spares(len(characters) - len(plain)) else merge(characters, self._merges, omission)
         return new
 
@@ -155,7 +156,7 @@ class Unigram(Subwords):
         """Ids of the same text in a segmentation drawn by probability ** alpha."""
         new = list[int]()
         for word in self._words(ids):
-            arrivals = self._lattice(word, alpha)
+            arrivals = (self._lattice if len(word) <= LONGEST else self._arrivals)(word, alpha)
             place, drawn = len(arrivals), list[int]()
             while place > 0:
                 pieces, chances = arrivals[place - 1]

@@ -79,7 +79,7 @@ class Trainer:
         """
         limits = self.config.trainer
         batches = iter(self.batches)
-        with self.signals, Journal(self.folder, self.progress.step, self._share_done()) as journal:
+        with self.signals, Journal(self.folder, self.progress, self._share_done()) as journal:
             try:
                 while True:
                     if self._validation_due():
@@ -110,7 +110,8 @@ class Trainer:
         self.average.load_state_dict(training.get("average", {}))
         self.optimizer.load_state_dict(training["optimizer"])
         self.scheduler.load_state_dict(training["scheduler"])
-        self.scaler.load_state_dict(training["scaler"])
+        if self.scaler.is_enabled() and training["scaler"]:  # both are so where the run was and is of fp16
+            self.scaler.load_state_dict(training["scaler"])
         self.batches.load_state_dict(training["batches"])
         self.progress = Progress(**training["progress"])
         self.kept = [(score, step) for score, step in training["kept"]]
@@ -129,7 +130,8 @@ class Trainer:
             load_checkpoint(self.folder / "best.pt")
         except CheckpointError as error:
             log.warning("warning: %s; the next validation writes a new one", error)
-            self.progress.best, self.progress.averaged, self.progress.validated_step, self.progress.finished = None, None, -1, ""
+            self.progress.best, self.progress.averaged, self.progress.finished = None, None, ""
+            self.progress.validated_step = self.progress.step - 1
 
     def _update(self, batches: list[Batch]) -> None:
         """One optimizer step on the mean loss per target token of all the batches together."""
@@ -223,8 +225,9 @@ class Trainer:
             self.progress.averaged = None
             self._save(self.folder / "best.pt")
         sign = -1 if HIGHER_IS_BETTER[self.config.trainer.metric] else 1
+        others = [kept for kept in self.kept if kept[1] != step]  # where best.pt was lost, an update is validated again
         # Of equal scores the earlier stays first: that model needed less training. What is no number is worse than all.
-        ranked = sorted([*self.kept, (score, step)], key=lambda kept: math.inf if math.isnan(kept[0]) else sign * kept[0])
+        ranked = sorted([*others, (score, step)], key=lambda kept: math.inf if math.isnan(kept[0]) else sign * kept[0])
         self.kept = ranked[:keep]
         if (score, step) in self.kept:
             self._save(self.folder / f"step-{step}.pt")

@@ -48,11 +48,15 @@ class Translation:
 
     @property
     def alignment(self) -> list[tuple[int, int]]:
-        """(target index, source index) over the pieces of all parts: where each target piece looked most, if not at the end symbol."""
+        """(target index, source index) over the pieces of all parts: where each target piece looked most, if not at the end symbol.
+
+        Without attention there are none.
+        """
         pairs, src_start, tgt_start = [], 0, 0
         for part in self.parts:
             peaks = part.weights.argmax(1).tolist()[: len(part.tgt_pieces)]
-            pairs += [(tgt_start + tgt, src_start + src) for tgt, src in enumerate(peaks) if src < len(part.src_pieces)]
+            looked = part.weights.any(1).tolist()
+            pairs += [(tgt_start + tgt, src_start + src) for tgt, src in enumerate(peaks) if src < len(part.src_pieces) and looked[tgt]]
             src_start, tgt_start = src_start + len(part.src_pieces), tgt_start + len(part.tgt_pieces)
         return pairs
 

@@ -14,6 +14,8 @@ file, but not in the table.
 """
 
 import argparse
+import math
+import shutil
 import statistics
 from collections.abc import Sequence
 from functools import partial
@@ -25,6 +27,7 @@ from experiments import MULTI30K, ROOT, data_settings, in_lanes, put_row, read_r
 RESULTS = "ablation.json"
 BASE = ["model=small", "model.cell=conditional", "model.tie=all", "tokenizer.vocab_size=4000", "trainer.ema_decay=0.998"]
 BASE += ["trainer.patience=null", "trainer.valid_every_steps=500", "trainer.samples=0"]
+PLATEAU = ["scheduler=plateau", "scheduler.return_to_best=true"]
 ROWS = {  # name: what it changes, settings on top of BASE
     "base": ("`small` as a conditional GRU, one matrix of words, 4,000 subwords, moving average", []),
     "plain": ("attention before the only GRU", ["model.cell=gru"]),
@@ -41,7 +44,7 @@ ROWS = {  # name: what it changes, settings on top of BASE
     "bpe dropout": ("words cut by chance", ["batches.sampling=0.1"]),
     "batch 512": ("batches of half the size", ["batches.max_tokens=512", "trainer.valid_every_steps=1000"]),
     "lr 0.004": ("twice the learning rate", ["optimizer.lr=0.004"]),
-    "plateau": ("rate cut by validation, back to the best", ["scheduler=plateau", "scheduler.return_to_best=true"]),
+    "plateau": ("rate cut by validation, back to the best", [*PLATEAU, "scheduler.patience=0", "trainer.valid_every_steps=100"]),
     "weight decay": ("AdamW", ["optimizer=adamw"]),
     "no average": ("no moving average", ["trainer.ema_decay=null"]),
     "best three": ("mean of the three best models for the moving one", ["trainer.ema_decay=null", "trainer.keep=3", "trainer.average=3"]),
@@ -62,11 +65,13 @@ def settings_of(name: str, passes: int) -> list[str]:
     return [*BASE, f"trainer.max_epochs={passes}", *ROWS[name][1]]
 
 
-def measure(name: str, seed: int, passes: int, data: Sequence[str]) -> dict[str, Any]:
-    """Train a row on one core, and score it on the validation set with beam search."""
+def measure(name: str, seed: int, passes: int, data: Sequence[str], again: bool = False) -> dict[str, Any]:
+    """Train a row on one core, and score it on the validation set with beam search; `again`: from the start, whatever is there."""
     settings = settings_of(name, passes)
     run = run_name("ablation", name.replace(" ", "_"), seed, settings)
     log = ROOT / "runs" / f"{run}.log"
+    if again:
+        shutil.rmtree(ROOT / "runs" / run, ignore_errors=True)
     facts = train(run, *data, *settings, f"run.seed={seed}", "run.threads=1", log=log)
     scores = score(run, "valid", "run.threads=1", log=log)
     command = f"scripts/ablation.py FOLDER {name!r} --seed {seed} --passes {passes}"
@@ -81,18 +86,19 @@ def measured(passes: int) -> list[dict[str, Any]]:
 
 
 def table(rows: Sequence[dict[str, Any]], passes: int) -> str:
-    """Markdown: means over the seeds, in the order of ROWS, with the difference to the first of them."""
+    """Markdown: means over the seeds, in the order of ROWS, with the mean difference to the first of them with the same seed."""
     lines = [
         "| row | what it changes | settings | BLEU on val | difference | perplexity | minutes | seeds | commit |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    base = statistics.fmean([row["bleu"] for row in rows if row["name"] == "base"] or [float("nan")])
+    base = {row["seed"]: row["bleu"] for row in rows if row["name"] == "base"}
     for name, (changes, settings) in ROWS.items():
         if some := [row for row in rows if row["name"] == name]:
             bleu, perplexity, minutes = (statistics.fmean(row[key] for row in some) for key in ("bleu", "perplexity", "minutes"))
+            gain = statistics.fmean(row["bleu"] - base.get(row["seed"], math.nan) for row in some)
             told = " ".join(f"`{setting}`" for setting in settings)
             seeds, commits = (", ".join(sorted({str(row[key]) for row in some})) for key in ("seed", "commit"))
-            figures = f"{bleu:.1f} | {bleu - base:+.1f} | {perplexity:.2f} | {minutes:.0f}"
+            figures = f"{bleu:.1f} | {gain:+.1f} | {perplexity:.2f} | {minutes:.0f}"
             lines.append(f"| {name} | {changes} | {told} | {figures} | {seeds} | {commits} |")
     about = [sorted({row[key] for row in rows}) for key in ("signature", "hardware")]
     base_settings = " ".join(settings_of("base", passes))
@@ -127,7 +133,7 @@ def main() -> None:
     done = {row["name"] for row in measured(passes) if row["seed"] == seed and not arguments.again}
     todo = [name for name in arguments.rows or ROWS if name not in done]
     print(f"to do: {', '.join(todo) or 'nothing, all of it is recorded (--again runs it all the same)'}", flush=True)
-    jobs = {name: partial(measure, name, seed, passes, data) for name in todo}
+    jobs = {name: partial(measure, name, seed, passes, data, arguments.again) for name in todo}
     for row in in_lanes(jobs, arguments.lanes):
         put_row(RESULTS, row, ("name", "seed", "settings"))
         print(f"{row['name']}: BLEU {row['bleu']:.2f}, {row['minutes']:.1f} minutes", flush=True)

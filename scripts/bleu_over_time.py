@@ -6,14 +6,17 @@
 
 RUN was trained by scripts/quality.py, with each corpus one prefix; JOEYNMT is the script that sets JoeyNMT up and trains it
 (joeynmt_peer.py setup, once). Both translate the validation set greedily as they train, and the same function scores the text. Our minutes
-hold our validations; JoeyNMT's do not hold its own. Its test score is of the model that it validated best, with a beam of 5. Figures go
-to scripts/results/bleu_over_time.json and .png, a panel for each corpus; what JoeyNMT trained is kept, and used again.
+hold our validations; JoeyNMT's do not hold its own, but the time that it is given does. Its test score is of the model that it validated
+best, with a beam of 5. Figures go to scripts/results/bleu_over_time.json and .png, a panel for each corpus; what JoeyNMT trained is kept,
+and used again.
 """
 
 import argparse
 import importlib
 import json
 import re
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -74,18 +77,24 @@ def their_training(peer: ModuleType, data: DataConfig, minutes: float, dropout: 
     prepared = Path(corpus).parent.name + f"-{data.src_lang}-{data.tgt_lang}"
     if not (peer.PEERS / prepared / "pieces.txt").exists():
         peer.prepare(corpus, valid, data.src_lang, data.tgt_lang, peer.PEERS / prepared)
-    if not list((peer.PEERS / "runs" / name).glob("*.ckpt")):
+    log, finished = peer.PEERS / "runs" / f"{name}.log", peer.PEERS / "runs" / f"{name}.finished"
+    if not finished.exists():
         peer.CONFIG = peer.CONFIG.replace("{valid_every}", str(every))
         peer.train(argparse.Namespace(name=name, minutes=minutes, updates=0, dropout=dropout, data=prepared, **texts))
+        if "Interrupt at epoch" not in log.read_text(encoding="utf-8", errors="replace"):
+            raise NmtError(f"JoeyNMT ended before its time (more in {log})")
+        finished.touch()
     options = [f"--{option}={value}" for option, value in ({"name": name, "beam": 5, "test": test} | texts).items()]
     told = subprocess.run([sys.executable, peer.__file__, "bleu", *options], capture_output=True, text=True)
     if told.returncode:
         raise NmtError(f"{peer.__file__} bleu failed: {last_line(told.stderr)}")
     references = list(read_lines(f"{valid}.{data.tgt_lang}"))
     points = their_points(peer.PEERS / "runs" / name, references, data.tgt_lang)
+    if not points:
+        raise NmtError(f"JoeyNMT did not validate in {minutes:g} minutes: give more --minutes, or a smaller --every (it is {every})")
     found = re.search(r"BLEU = ([\d.]+) .*?(nrefs:\S+)", told.stdout, re.DOTALL)
     scores = {"bleu": float(found[1]), "bleu_signature": found[2]} if found else None
-    return {"minutes": minutes, "dropout": dropout, "points": points, "test": scores}
+    return {"minutes": minutes, "trained_minutes": round(points[-1][0], 1), "dropout": dropout, "points": points, "test": scores}
 
 
 def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
@@ -114,9 +123,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=positive, help="of JoeyNMT's training, validations included (default: as ours)")
     parser.add_argument("--dropout", type=float, default=0.3, help="JoeyNMT's (default: 0.3)")
     parser.add_argument(
-        "--every", type=whole(1), default=200, help="updates between JoeyNMT's validations, a multiple of 10 (default: 200)"
+        "--every", type=whole(1), default=500, help="updates between JoeyNMT's validations, a multiple of 10 (default: 500)"
     )
     arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # JoeyNMT ends by it, and a background job would hand down that it is ignored
     data, done = load_checkpoint(arguments.run / "last.pt").config.data, facts(arguments.run)
     if not arguments.peer.is_file():
         raise DataError(f"there is no file {arguments.peer}{did_you_mean(arguments.peer)}")
@@ -125,7 +135,7 @@ def main() -> None:
     test = arguments.run / "test.json"
     ours = done | {"points": our_points(arguments.run), "test": json.loads(test.read_text(encoding="utf-8")) if test.exists() else None}
     theirs = their_training(peer, data, arguments.minutes or done["minutes"], arguments.dropout, arguments.every)
-    command = f"scripts/bleu_over_time.py {arguments.run.name} {arguments.peer.name} --dropout {arguments.dropout:g}"
+    command = shlex.join(["scripts/bleu_over_time.py", *sys.argv[1:]])
     put_row(RESULTS, {"corpus": data.name, "command": command, "ours": ours, "JoeyNMT": theirs}, ["corpus"])
     draw(results("bleu_over_time.png"), read_rows(RESULTS))
     print(results("bleu_over_time.png"))

@@ -29,6 +29,7 @@ from experiments import (
     read_rows,
     require_texts,
     results,
+    run_name,
     score,
     script,
     train,
@@ -85,11 +86,11 @@ def by_length(sources: Sequence[str], hypotheses: Sequence[str], references: Seq
 
 def measure(made: Path, attention: str, minutes: float, threads: int) -> dict[str, Any]:
     """Train one model, and score it on the test sentences."""
-    run = f"long_sentences/{attention}"
+    settings = ["experiment=long_sentences", f"model.attention={attention}", f"run.threads={threads}"]
+    run = run_name("long_sentences", attention, 1, settings)
     log = ROOT / "runs" / f"{run}.log"
     data = data_settings("long_sentences", made, "en", "de", {split: split for split in MULTI30K})
-    settings = ["experiment=long_sentences", f"model.attention={attention}", f"trainer.max_minutes={minutes:g}"]
-    facts = train(run, *data, *settings, f"run.threads={threads}", log=log)
+    facts = train(run, *data, *settings, f"trainer.max_minutes={minutes:g}", log=log)
     scores = score(run, "test", f"run.threads={threads}", log=log)
     sources, references = (list(read_lines(made / f"test.{lang}")) for lang in ("en", "de"))
     points = by_length(sources, list(read_lines(ROOT / f"runs/{run}/test.hyp")), references)

@@ -10,6 +10,8 @@ The checkpoint (the first of several) knows its validation set. With --json FILE
 import argparse
 import itertools
 import json
+import shlex
+import sys
 import tempfile
 from pathlib import Path
 
@@ -45,7 +47,7 @@ def main() -> None:
     rows.sort(key=lambda row: -row["bleu"])
     print(f"best: {rows[0]}")
     if arguments.json:
-        about = {"checkpoints": arguments.checkpoints, "commit": commit(), "split": "valid", "rows": rows}
+        about = {"command": shlex.join(["scripts/tune_decoding.py", *sys.argv[1:]]), "commit": commit(), "split": "valid", "rows": rows}
         write_text(arguments.json, json.dumps(about, indent=1) + "\n")
 
 

@@ -23,7 +23,7 @@ from nmt.alignment import (
 from nmt.config import TokenizerConfig
 from nmt.errors import DataError
 from nmt.tokenizer import Tokenizer, train_tokenizers
-from nmt.translation import Part
+from nmt.translation import Part, Translation
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +156,9 @@ def test_the_matrix_on_the_terminal() -> None:
         "犬   ▒▒ ▓▓ ▒▒",
     ]
     assert "…" in render(attention, limit=1)
+
+
+def test_without_attention_there_are_no_links() -> None:
+    assert links(attention_of([[0.0, 0.0, 0.0], [0.2, 0.7, 0.1]])) == {(1, 1)}
+    blind = part("▁a ▁b", "▁x ▁y", [[0.0] * 3] * 3)
+    assert Translation("x y", 0.0, 0.0, True, (blind,), ()).alignment == []

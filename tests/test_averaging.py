@@ -138,12 +138,16 @@ def test_checkpoints_give_one_with_the_mean_of_their_weights(composed: Composer,
     assert "different runs" not in caplog.text
     average_checkpoints([paths[0], saved(tmp_path / "d.pt", composed, "run.seed=2")])
     assert "a.pt and " in caplog.text and "d.pt are of different runs" in caplog.text
+    caplog.clear()
+    average_checkpoints([paths[0], saved(tmp_path / "e.pt", composed, "run.folder=elsewhere")])
+    assert "e.pt are of different runs" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
         (("model.encoder_size=24", "model.readout=tanh"), "its model.encoder_size is 24, not 16, its model.readout is tanh, not maxout$"),
+        (("data.src_lang=de", "data.tgt_lang=en"), "it translates de–en, not en–de$"),
         (("tokenizer.vocab_size=300",), "its source tokenizer is another one, its target tokenizer is another one$"),
     ],
 )

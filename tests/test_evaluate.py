@@ -62,6 +62,12 @@ def test_the_tokenizer_follows_the_target_language(lang: str, tokenizer: str) ->
 def test_a_language_without_spaces_is_not_scored_as_one_word() -> None:
     assert evaluate(["我们今天去北京看朋友。"], ["我们明天去北京看朋友。"], "zh").bleu > 50
     assert evaluate(["我们今天去北京看朋友。"], ["我们明天去北京看朋友。"], "en").bleu == 0
+    for lang, hypothesis, reference in (
+        ("zh", "我们今天去北京看朋友。", "我们明天去北京看朋友。"),
+        ("jpn", "私は犬が好きです。", "私は猫が好きです。"),
+    ):
+        report = evaluate([hypothesis], [reference], lang)
+        assert report.ter is not None and 0 < report.ter < 20 and "asian:yes" in report.signatures["ter"]
 
 
 def test_a_missing_tokenizer_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

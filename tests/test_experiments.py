@@ -210,9 +210,11 @@ def test_the_rows_of_the_ablation_are_settings_that_exist(composed: Composer) ->
 
 
 def test_a_row_of_the_results_is_scored_on_both_sets_and_in_the_published_measure(
-    multi30k: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    multi30k: Path, calls: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(published, "sacremoses", SimpleNamespace(MosesPunctNormalizer=Moses, MosesTokenizer=Moses))
+    run(monkeypatch, quality, "multi30k", multi30k, "model.dropout=0", "--seed", 2, "--trial")
+    assert "split=test" not in str(calls) and not experiments.read_rows("quality.json")
     run(monkeypatch, quality, "multi30k", multi30k, "model.dropout=0", "--seed", 2)
     run(monkeypatch, quality, "multi30k_published", multi30k)
     (cased, tokenized) = experiments.read_rows("quality.json")
@@ -224,10 +226,15 @@ def test_a_row_of_the_results_is_scored_on_both_sets_and_in_the_published_measur
     text = (multi30k / "data/multi30k_published_text/train.de").read_text(encoding="utf-8")
     assert text.startswith("der ") and text.endswith(" .\n")
 
+    assert cased["recipe"]["trainer"]["max_minutes"] == 60
+
     checkpoints = sorted(multi30k.glob("runs/quality/multi30k-*/best.pt"))
-    run(monkeypatch, quality, "ensemble", *checkpoints, *checkpoints)
+    run(monkeypatch, quality, "ensemble", *checkpoints, *checkpoints, "decode.beam_size=2")
     *_, ensemble = experiments.read_rows("quality.json")
     assert (ensemble["name"], ensemble["seed"]) == ("multi30k_ensemble", [2, 2])
+    assert "decode.beam_size=2" in calls[-1] and calls[-1][0] == "evaluate"
+    run(monkeypatch, quality, "ensemble", *checkpoints, "model.dropout=0.1", code=2)
+    assert "model.dropout=0.1: the models of an ensemble are trained" in capsys.readouterr().err
     assert ensemble["test"]["bleu"] == pytest.approx(cased["test"]["bleu"], abs=1)  # twice the same model
     for _ in range(2):  # a trial is a row of its own, and the same trial again is that row
         run(monkeypatch, quality, "multi30k", multi30k, "model.dropout=0", "--seed", 2, "--minutes", 0.5)
@@ -296,6 +303,7 @@ LOG = """
 @11:40,000 - INFO - joeynmt.prediction - Generation took 10.0000[sec].
 @12:00,000 - INFO - joeynmt.training - EPOCH 2
 @13:40,000 - INFO - joeynmt.prediction - Predicting 20 example(s)...
+@15:00,000 - INFO - joeynmt.training - Interrupt at epoch 2
 """'''
     + """
 
@@ -333,6 +341,25 @@ def test_bleu_over_time_is_drawn_beside_that_of_joeynmt(multi30k: Path, monkeypa
     )
     assert len(row["ours"]["points"]) == 2 and row["ours"]["points"][0] < row["ours"]["points"][1]
     (early, whole), (late, cut) = row["JoeyNMT"]["points"]
+    assert row["JoeyNMT"]["trained_minutes"] == 3.5 and "--every 8" in row["command"]
     assert early == pytest.approx(1.5) and late == pytest.approx(3.5)  # not the 10 seconds of its first validation
     assert whole == pytest.approx(100) and 10 < cut < 95
     assert (multi30k / "scripts/results/bleu_over_time.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_joeynmt_did_not_finish_is_not_used(
+    multi30k: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    peer = PEER.replace("Interrupt at epoch 2", "Killed")
+    (multi30k / "broken_peer_of_the_test.py").write_text(peer, encoding="utf-8")
+    experiments.train("mine", *experiments.data_settings("toy", multi30k, "en", "de", experiments.MULTI30K))
+    run(monkeypatch, bleu_over_time, "runs/mine", "broken_peer_of_the_test.py", "--minutes", 5, code=2)
+    assert "JoeyNMT ended before its time" in capsys.readouterr().err
+    assert not experiments.read_rows("bleu_over_time.json") and not list(multi30k.glob("runs/*.finished"))
+
+
+def test_differences_are_between_rows_of_the_same_seed() -> None:
+    rows = [("base", 1, 30.0), ("base", 2, 20.0), ("lr 0.004", 1, 31.0)]
+    facts = {"perplexity": 5.0, "minutes": 1.0, "commit": "abc", "signature": "nrefs:1", "hardware": "1 core"}
+    shown = ablation.table([{"name": name, "seed": seed, "bleu": bleu} | facts for name, seed, bleu in rows], 3)
+    assert "| 25.0 | +0.0 |" in shown and "| 31.0 | +1.0 |" in shown

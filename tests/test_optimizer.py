@@ -46,3 +46,9 @@ def test_adam_decays_through_the_gradient() -> None:
 def test_a_needed_setting_that_is_null_is_named(config: OptimizerConfig, name: str) -> None:
     with pytest.raises(ConfigError, match=f"optimizer.{name} is null"):
         build_optimizer([nn.Parameter(torch.zeros(1))], config)
+
+
+@pytest.mark.parametrize(("config", "name"), [(replace(ADAM, rho=0.9), "rho"), (replace(ADADELTA, beta2=0.9), "beta2")])
+def test_what_a_rule_does_not_have_is_refused(config: OptimizerConfig, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"optimizer.{name}=0.9: optimizer.name=.* does nothing with it"):
+        build_optimizer([nn.Parameter(torch.zeros(1))], config)

@@ -25,6 +25,7 @@ from nmt.rehearsal import rehearse
         ("decode.top_k=5", "decode.top_k=5 is for sampling"),
         ("decode.coverage_penalty=0.1 model.attention=none", "decode.coverage_penalty=0.1 is for models with attention"),
         ("trainer.r_drop=2 model.dropout=0", "every dropout is 0: give model.dropout=0.2"),
+        ("trainer.r_drop=2 model.dropout=0.2 model.embedding_dropout=0 model.readout_dropout=0", "every dropout is 0"),
         ("trainer.r_drop=1e30", "trainer.r_drop = 1e+30: expected a number at least 0 and at most 100"),
         ("run.name=../x", "run.name = '../x': a name for the run's folder in runs is expected"),
     ],

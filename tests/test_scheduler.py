@@ -1,5 +1,7 @@
 """The learning rate at every update."""
 
+from typing import Any
+
 import pytest
 
 from nmt.config import SchedulerConfig
@@ -34,8 +36,7 @@ def test_a_plateau_cuts_the_rate_after_its_patience_and_not_below_the_floor() ->
         False, False, True, False, False, False, True,
     ]  # fmt: skip
     assert scheduler.lr(10) == pytest.approx(0.03)
-    for _ in range(10):
-        scheduler.validated(False)
+    assert not any(scheduler.validated(False) for _ in range(10)), "there is nothing left to cut"
     assert scheduler.lr(10) == pytest.approx(0.03)
 
 
@@ -49,6 +50,13 @@ def test_the_state_goes_on() -> None:
 def test_a_plateau_needs_its_settings() -> None:
     with pytest.raises(ConfigError, match="scheduler.patience is null"):
         schedule("plateau", factor=0.5, min_lr=0.0)
+
+
+@pytest.mark.parametrize("name", ["constant", "inverse_sqrt"])
+@pytest.mark.parametrize("setting", [{"factor": 0.5}, {"patience": 0}, {"min_lr": 1e-4}])
+def test_what_a_schedule_does_not_have_is_refused(name: str, setting: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"scheduler.{next(iter(setting))}=.* is for scheduler=plateau; {name} does nothing with it"):
+        schedule(name, **setting)
 
 
 def test_only_a_plateau_returns_to_the_best() -> None:

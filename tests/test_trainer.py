@@ -69,6 +69,7 @@ VARIANTS = [
     ("precision=bf16", "batches.accumulate=2"),
     ("optimizer=adadelta", "scheduler=inverse_sqrt", "trainer.keep=2", "tokenizer.joint=false"),
     ("batches.sampling=0.3", "batches.accumulate=2", "batches.max_tokens=1000"),
+    ("tokenizer=unigram", "tokenizer.vocab_size=320", "batches.sampling=0.3", "precision=fp16"),
     ("trainer.average=2", "trainer.keep=2", "trainer.ema_decay=0.9"),
     ("trainer.r_drop=2.5", "batches.accumulate=2", "model.dropout=0.3"),
     ("scheduler.return_to_best=true", "scheduler.patience=0", "optimizer.lr=0.3", "trainer.valid_every_steps=4", "trainer.ema_decay=0.5"),
@@ -435,6 +436,8 @@ def test_another_experiment_is_refused_and_named(composed: Composer) -> None:
         pipeline.train(composed("trainer.max_steps=2", "model.encoder_size=24"))
     with pytest.raises(ConfigError, match=r"trainer.metric \(bleu in last.pt, loss now\)"):  # its best score is one of BLEU
         pipeline.train(composed("trainer.max_steps=4", "trainer.metric=loss"))
+    with pytest.raises(ConfigError, match=r"run.seed \(\d+ in last.pt, 8 now\)"):  # it is in the middle of an order of that seed
+        pipeline.train(composed("trainer.max_steps=4", "run.seed=8"))
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"junk")])
@@ -451,6 +454,25 @@ def test_a_best_model_that_is_lost_is_told_and_made_again(
     caplog.clear()
     pipeline.train(composed(f"trainer.max_steps={steps}"))
     assert "writes a new one" not in caplog.text
+
+
+def test_the_best_models_are_kept_once_though_one_is_validated_again(composed: Composer) -> None:
+    kept = ("trainer.keep=3", "trainer.average=2", "trainer.valid_every_steps=2")
+    pipeline.train(config := composed("trainer.max_steps=4", *kept))
+    folder = Path(config.run.folder) / "test"
+    (folder / "best.pt").unlink()
+    pipeline.train(composed("trainer.max_steps=5", *kept))
+    steps = [step for _, step in load_checkpoint(folder / "last.pt").training["kept"]]
+    assert sorted(steps) == [2, 4, 5] and sorted(path.name for path in folder.glob("step-*.pt")) == [f"step-{n}.pt" for n in (2, 4, 5)]
+    validated = [row["step"] for row in rows(folder) if "valid_bleu" in row]
+    assert validated == [2, 4, 5], "the validation that was made again has one row"
+
+
+@pytest.mark.parametrize("precisions", [("fp32", "fp16"), ("fp16", "fp32"), ("fp16", "fp16")])
+def test_the_precision_may_change_when_a_run_goes_on(composed: Composer, precisions: tuple[str, str]) -> None:
+    for steps, precision in zip((2, 3), precisions, strict=True):
+        assert pipeline.train(config := composed(f"trainer.max_steps={steps}", f"precision={precision}")) == 0
+    assert load_checkpoint(Path(config.run.folder) / "test" / "last.pt").about["step"] == 3
 
 
 def test_changed_text_is_refused(composed: Composer, tmp_path: Path) -> None:

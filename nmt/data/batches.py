@@ -105,7 +105,9 @@ def _ended(sentences: Sequence[Sequence[int] | NDArray[Any]], tokenizer: Tokeniz
     return ended, lengths + 1
 
 
-def plan_epoch(pairs: Pairs, max_tokens: int, seed: int, epoch: int, pool: int = POOL_PAIRS) -> Iterator[list[NDArray[np.int64]]]:
+def plan_epoch(
+    pairs: Pairs, max_tokens: int, seed: int, epoch: int, pool: int = POOL_PAIRS, first: int = 0
+) -> Iterator[list[NDArray[np.int64]]]:
     """Yield the batches of an epoch, pool by pool, as the indices of their pairs: every pair exactly once.
 
     A pool is spread over the whole corpus: it holds one pair, by chance, of each stretch of as many pairs as there are pools. Its pairs
@@ -117,14 +119,16 @@ def plan_epoch(pairs: Pairs, max_tokens: int, seed: int, epoch: int, pool: int =
         seed: of the run.
         epoch: counted from 0.
         pool: the most pairs that are sorted together.
+        first: the pool to begin with; each is the same whether those before it were planned or not.
     """
     rng = np.random.default_rng([seed, epoch])
     pools = count_pools(pairs, pool)
     stretches = np.arange(0, len(pairs), pools)
     shifts = rng.integers(pools, size=len(stretches))
-    for number in range(pools):
+    for number in range(first, pools):
         members = stretches + (shifts + number) % pools
-        yield _plan_pool(pairs, members[members < len(pairs)], max_tokens, rng)
+        chance = np.random.default_rng([seed, epoch, number]) if number else rng  # numpy takes a last 0 of a seed for nothing
+        yield _plan_pool(pairs, members[members < len(pairs)], max_tokens, chance)
 
 
 def count_pools(pairs: Pairs, pool: int) -> int:
@@ -220,24 +224,27 @@ class Batches:
         src, tgt = [self._cut.src(i) for i in chosen], [self._cut.tgt(i) for i in chosen]
         self._position += 1
         if self._position == self._pool_start + len(self._pool) and self._pool_number == self._pools - 1:
-            self.epoch, self._position = self.epoch + 1, 0
+            self._begin(self.epoch + 1)
         batch = make_batch(src, tgt, *self._tokenizers, pairs=chosen.tolist())
         self._cut.release()
         return batch
 
+    def _begin(self, epoch: int) -> None:
+        """Stand at the first batch of an epoch."""
+        self.epoch, self._position, self._pool_number, self._pool_start = epoch, 0, 0, 0
+
     def _find_pool(self) -> list[NDArray[np.int64]]:
         """The pool of the next batch."""
-        if self._planned_epoch != self.epoch or self._position < self._pool_start:
+        if self._planned_epoch != self.epoch:
             if self._sampling:
                 self._cut = SampledPairs(self._pairs, self._tokenizers, self._sampling, self._seed, self.epoch)
-            self._plan = plan_epoch(self._cut, self._max_tokens, self._seed, self.epoch, self._pool_pairs)
-            self._planned_epoch = self.epoch
-            self._pool, self._pool_number, self._pool_start = [], -1, 0
+            self._plan = plan_epoch(self._cut, self._max_tokens, self._seed, self.epoch, self._pool_pairs, self._pool_number)
+            self._planned_epoch, self._pool = self.epoch, next(self._plan, [])
         while self._position >= self._pool_start + len(self._pool):
             self._pool_start += len(self._pool)
             self._pool, self._pool_number = next(self._plan, []), self._pool_number + 1
             if not self._pool:  # resumed with fewer batches an epoch than before: go on with the next epoch
-                self.epoch, self._position = self.epoch + 1, 0
+                self._begin(self.epoch + 1)
                 return self._find_pool()
         return self._pool
 
@@ -248,9 +255,11 @@ class Batches:
         return self.epoch + (self._pool_number + (self._position - self._pool_start) / len(pool)) / self._pools
 
     def state_dict(self) -> dict[str, int]:
-        """Where the next batch is."""
-        return {"epoch": self.epoch, "position": self._position}
+        """Where the next batch is; `pool_start` is the position of the first batch of its pool."""
+        return {"epoch": self.epoch, "position": self._position, "pool": self._pool_number, "pool_start": self._pool_start}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Go to where `state_dict` was taken."""
         self.epoch, self._position = int(state["epoch"]), int(state["position"])
+        self._pool_number, self._pool_start = int(state.get("pool", 0)), int(state.get("pool_start", 0))
+        self._planned_epoch = -1

@@ -33,7 +33,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, config.embedding_size, padding_idx=pad_id)
         self.embedding_dropout = embedding_dropout(config, config.src_word_dropout)
-        self.layer_dropout = Dropout(config.dropout, shared=0 if config.variational else None)
+        self.layer_dropout = Dropout(config.dropout if config.encoder_layers > 1 else 0.0, shared=0 if config.variational else None)
         self.state_dropout = Dropout(config.state_dropout)
         self.annotation_dropout = Dropout(config.annotation_dropout)
         self.rightward = nn.GRU(config.embedding_size, config.encoder_size)

@@ -45,14 +45,18 @@ class Ensemble:
         return EnsembleState(tuple(model.start(src, src_lengths) for model in self._models))
 
     def step(self, tokens: Tensor, ensemble_state: EnsembleState) -> tuple[Tensor, Tensor, EnsembleState]:
-        """See `Seq2Seq.step`; weights are the mean of the networks' weights."""
+        """See `Seq2Seq.step`; weights are the mean of those of the networks that have attention."""
         steps = [model.step(tokens, state) for model, state in zip(self._models, ensemble_state.states, strict=True)]
         log_probs, weights, states = zip(*steps, strict=True)
-        return _log_mean(log_probs), _mean(weights), EnsembleState(states)
+        return _log_mean(log_probs), _mean_weights(weights), EnsembleState(states)
 
 
-def _mean(weights: Sequence[Tensor]) -> Tensor:
-    return weights[0] if len(weights) == 1 else torch.stack(list(weights)).mean(0)
+def _mean_weights(weights: Sequence[Tensor]) -> Tensor:
+    """The mean, whose rows sum to 1 unless no network has attention: one without it has only zeros."""
+    if len(weights) == 1:
+        return weights[0]
+    total = torch.stack(list(weights)).sum(0)
+    return total / total.sum(-1, keepdim=True).clamp(min=torch.finfo(total.dtype).tiny)
 
 
 def _log_mean(log_probs: Sequence[Tensor]) -> Tensor:

@@ -191,6 +191,22 @@ def test_resume_at_every_place_of_many_pools(tokenizer: Tokenizer, taken: int) -
     test_resume_at_every_place(tokenizer, taken)
 
 
+def test_resume_plans_no_pool_before_its_own(tokenizer: Tokenizer, many_pools: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planning a pool of sampled texts takes seconds, and a large corpus has hundreds of them."""
+    pairs = captions(150)
+    stream = batches(pairs, tokenizer)
+    for _ in range(30):
+        next(stream)
+    state, planned = stream.state_dict(), list[int]()
+    assert state["pool"] == 2
+    lengths = pairs.lengths
+    monkeypatch.setattr(Lists, "lengths", lambda self, indices: planned.append(len(indices)) or lengths(indices))
+    resumed = batches(pairs, tokenizer)
+    resumed.load_state_dict(state)
+    next(resumed)
+    assert len(planned) == 1
+
+
 @pytest.mark.usefixtures("many_pools")
 def test_many_pools_make_one_epoch(tokenizer: Tokenizer) -> None:
     pairs = captions(150)
@@ -253,7 +269,7 @@ def test_a_place_beyond_the_epoch_is_the_next_epoch(tokenizer: Tokenizer) -> Non
     stream = batches(captions(60), tokenizer)
     stream.load_state_dict({"epoch": 3, "position": 10_000})
     next(stream)
-    assert stream.state_dict() == {"epoch": 4, "position": 1}
+    assert stream.state_dict() == {"epoch": 4, "position": 1, "pool": 0, "pool_start": 0}
 
 
 def test_epoch_is_that_of_the_next_batch(tokenizer: Tokenizer) -> None:

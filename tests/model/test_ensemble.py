@@ -47,6 +47,15 @@ def test_a_step_is_the_mean_of_all(models: list[Seq2Seq], batch: Batch) -> None:
         torch.testing.assert_close(got, mean, atol=1e-12, rtol=1e-12)
 
 
+@torch.no_grad()
+def test_weights_are_of_the_networks_that_have_attention(network: Network, batch: Batch) -> None:
+    attentive, blind = network().eval(), network(attention="none").eval()
+    for pair, want in (((attentive, blind), attentive), ((blind, blind), blind)):
+        ensemble = Ensemble(pair)
+        got, alone = (list(walk(which.start, which.step, batch)) for which in (ensemble, want))
+        torch.testing.assert_close(got[1], alone[1], atol=1e-12, rtol=1e-12)
+
+
 def every_sequence(models: list[Seq2Seq], src: Tensor) -> list[tuple[float, tuple[int, ...]]]:
     """The score of each finished sequence for one sentence, from probabilities that are multiplied one by one; best first."""
     scored = []
