@@ -22,11 +22,11 @@ class Scheduler:
         """
         if config.return_to_best and config.name != "plateau":
             raise ConfigError(f"scheduler.return_to_best=true is for scheduler=plateau; {config.name} cuts no rate")
-        for name in ("factor", "patience", "min_lr") if config.name == "plateau" else ():
-            if getattr(config, name) is None:
+        for name in ("factor", "patience", "min_lr"):
+            value = getattr(config, name)
+            if config.name == "plateau" and value is None:
                 raise ConfigError(f"scheduler.{name} is null, but scheduler.name=plateau needs it: give scheduler.{name}=…")
-        for name in () if config.name == "plateau" else ("factor", "patience", "min_lr"):
-            if (value := getattr(config, name)) is not None:
+            if config.name != "plateau" and value is not None:
                 raise ConfigError(f"scheduler.{name}={value:g} is for scheduler=plateau; {config.name} does nothing with it: leave it out")
         self.config = config
         self.base_lr = base_lr

@@ -179,7 +179,7 @@ class SampledPairs:
     def lengths(self, indices: NDArray[np.int64], /) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         seeds = np.random.SeedSequence([self._seed, self._epoch, int(indices[0])]).generate_state(2).tolist()
         members = indices.tolist()
-        self._src, self._tgt = ({}, {})  # those of the last pool go before the new ones come
+        self._src, self._tgt = {}, {}  # those of the last pool go before the new ones come
         self._src = self._cut([self._pairs.src(i) for i in members], members, self._tokenizers[0], seeds[0])
         self._tgt = self._cut([self._pairs.tgt(i) for i in members], members, self._tokenizers[1], seeds[1])
         self._pairs.release()
