@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -22,6 +23,7 @@ VERBS: dict[str, tuple[type, str]] = {
     "translate": (TranslateConfig, "translate a file or a pipe, one line out for each line in"),
     "average": (AverageConfig, "one model of the mean weights of several checkpoints of a run"),
     "info": (InfoConfig, "say what a checkpoint is"),
+    "verify-resume": (TrainConfig, "try on this machine that a training that is killed goes on exactly"),
 }
 OVERVIEW = """nmt trains recurrent attention translators.
 
@@ -41,13 +43,14 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
+    threading.excepthook = _quiet_about_disks
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that half-written files are removed
     try:
         code = _run(arguments)
         sys.stdout.flush()
         return code
     except NmtError as error:
-        print(f"nmt: {error}", file=sys.stderr)
+        _tell(error, str(error))
         return 2
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -58,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     verb = arguments[0] if arguments else "--help"
     if verb in ("--help", "-h", "help"):
-        print(OVERVIEW.format(verbs="\n".join(f"  nmt {name:<10} {told}" for name, (_, told) in VERBS.items())))
+        print(OVERVIEW.format(verbs="\n".join(f"  nmt {name:<13} {told}" for name, (_, told) in VERBS.items())))
         return 0
     if verb == "-V" or "--version" in arguments:
         print(f"nmt {importlib.metadata.version('nmt')}")
@@ -89,7 +92,7 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
             if codes[-1] > 128:
                 sys.exit(codes[-1])  # a signal ends all jobs of a --multirun
         except (NmtError, OmegaConfBaseException) as error:  # other jobs of a --multirun go on
-            print(f"nmt: {_explain(error, verb)}", file=sys.stderr)
+            _tell(error, _explain(error, verb))
             codes[-1] = 2
         except OSError as error:
             codes[-1] = _unwritable(error)
@@ -104,6 +107,12 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
             raise  # no mistake in a setting
         raise ConfigError(_explain(error, verb)) from error
     return max(codes, default=0)
+
+
+def _tell(error: Exception, text: str) -> None:
+    """Say a mistake; one in the settings only once, where torchrun has started several processes with the same."""
+    if not isinstance(error, ConfigError) or "TORCHELASTIC_RUN_ID" not in os.environ or os.environ.get("RANK") == "0":
+        print(f"nmt: {text}", file=sys.stderr)
 
 
 def _unwritable(error: OSError) -> int:
@@ -145,6 +154,12 @@ def _names_by_sweep(overrides: list[str]) -> list[str]:
     return [f"hydra.job.config.override_dirname.exclude_keys=[{','.join(fixed)}]"]
 
 
+def _quiet_about_disks(failed: threading.ExceptHookArgs) -> None:
+    """Leave it to the thread that asked to say that a file cannot be written: TensorBoard writes in a thread, and says it to its caller."""
+    if not issubclass(failed.exc_type, OSError):
+        threading.__excepthook__(failed)
+
+
 def _share_processors() -> None:
     """Let idle threads of PyTorch's OpenMP sleep soon, unless the user has set how they wait.
 
@@ -159,7 +174,7 @@ def _call(verb: str, config: object) -> int:
     _share_processors()
     from nmt import pipeline  # PyTorch is imported here, after every cheap check
 
-    run: Callable[[object], int | None] = getattr(pipeline, verb)
+    run: Callable[[object], int | None] = getattr(pipeline, verb.replace("-", "_"))
     return run(config) or 0
 
 

@@ -157,6 +157,7 @@ class TrainerConfig:
     label_smoothing: Annotated[float, Range(0, 0.9)]
     r_drop: Annotated[float, Range(0, 100), Absent(0.0)]
     samples: CountOrZero
+    max_skipped: Annotated[Count, Absent(10)]
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,7 @@ class RunConfig:
     seed: CountOrZero
     threads: Threads | None
     device: Device
+    changed_text: Annotated[Literal["refuse", "restart_epoch"], Absent("refuse")]
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,7 @@ class TrainConfig:
     decode: DecodeConfig
     run: RunConfig
     precision: Precision
+    finetune_from: Annotated[FilePath | None, Absent(None)]
 
 
 @dataclass(frozen=True)

@@ -66,19 +66,19 @@ def random_states() -> dict[str, Any]:
         "python": [version, list(numbers), gauss],
         "numpy": [name, [int(key) for key in keys], position, has_gauss, cached],
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "cuda": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],  # of the GPU that this process uses
     }
 
 
 def restore_random_states(states: dict[str, Any]) -> None:
-    """Put all random generators back to saved states; those of GPUs that are not here are left out."""
+    """Put all random generators back to saved states; that of a GPU is left out where there is none."""
     version, numbers, gauss = states["python"]
     random.setstate((version, tuple(numbers), gauss))
     name, keys, position, has_gauss, cached = states["numpy"]
     np.random.set_state((name, np.array(keys, dtype=np.uint32), position, has_gauss, cached))
     torch.set_rng_state(states["torch"])
-    for number, state in enumerate(states["cuda"][: torch.cuda.device_count()]):
-        torch.cuda.set_rng_state(state, number)
+    if torch.cuda.is_available() and states["cuda"]:
+        torch.cuda.set_rng_state(states["cuda"][0])
 
 
 def _has_bfloat16(device: torch.device) -> bool:

@@ -1,4 +1,4 @@
-"""The three kinds of mistake that a user can make; the command line prints one and exits with code 2."""
+"""What ends a command: three kinds of mistake that a user can make, and a training that fails. It is said in one line; exit code 2."""
 
 
 class NmtError(Exception):
@@ -15,3 +15,7 @@ class DataError(NmtError):
 
 class CheckpointError(NmtError):
     """A checkpoint is missing, incomplete, damaged, or of another format."""
+
+
+class TrainingError(NmtError):
+    """A training diverged, or does not fit into memory; what it saved last is whole."""

@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 
 
 @contextmanager
@@ -43,6 +44,36 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
         raise DataError(f"cannot write {path}: {_reason(error, target)}") from error
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+@contextmanager
+def held(folder: Path, advice: str) -> Iterator[None]:
+    """Hold a folder for this process alone, until the block or the process ends, however it ends; what a killed one left is removed.
+
+    Args:
+        folder: one that exists.
+        advice: the end of the message of an error.
+
+    Raises:
+        ConfigError: another process holds it.
+    """
+    with (folder / ".lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(f"another process is at work in {folder}: {advice}") from error
+        for leftover in folder.glob(".*.part"):
+            leftover.unlink(missing_ok=True)
+        yield
+
+
+def keep_copy(path: Path, copy: Path) -> None:
+    """Give the file a second name, in place of what had that name; where the file system has no such thing, do nothing."""
+    try:
+        copy.unlink(missing_ok=True)
+        copy.hardlink_to(path)
+    except OSError:
+        return
 
 
 def make_folder(path: str | Path, advice: str) -> Path:

@@ -16,8 +16,11 @@ class Interrupted(BaseException):
     """
 
     def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
+        super().__init__(number)
         self.number = number
+
+    def __str__(self) -> str:
+        return signal.Signals(self.number).name
 
 
 class Signals:

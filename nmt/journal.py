@@ -4,15 +4,15 @@ import json
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 from tqdm import tqdm
 
 from nmt.data.batches import Batch
@@ -20,7 +20,11 @@ from nmt.files import write_text
 from nmt.metrics import shown
 from nmt.progress import Progress
 
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
 log = logging.getLogger(__name__)
+ROWS_IN_MEMORY = 2**20  # bytes
 SHOWN = {"loss": 3, "perplexity": 2, "bleu": 2, "chrf": 2}  # what the line of a validation shows, with digits after the point
 BAR = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 
@@ -56,8 +60,9 @@ class Journal:
         self.path = folder / "metrics.jsonl"
         if self.path.exists():
             write_text(self.path, "".join(f"{line}\n" for line in _rows_until(self.path, progress)))
-        self.file = self.path.open("a", encoding="utf-8", newline="\n")
-        self.board = SummaryWriter(str(folder), purge_step=progress.step + 1)
+        self.file = self.path.open("ab", buffering=ROWS_IN_MEMORY)  # where the disk is full, rows wait here for the next try
+        self.board: SummaryWriter | None = SummaryWriter(str(folder), purge_step=progress.step + 1)
+        self._failing = False
         self.bar = tqdm(total=1.0, initial=done, disable=None, dynamic_ncols=True, bar_format=BAR)
 
     def __enter__(self) -> Self:
@@ -65,8 +70,9 @@ class Journal:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.bar.close()
-        self.board.close()
-        self.file.close()
+        self._show(lambda board: board.close())
+        with suppress(OSError):
+            self.file.close()
 
     def advance(self, step: int, done: float) -> None:
         """Move the progress bar to an update."""
@@ -76,8 +82,7 @@ class Journal:
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Record numbers of the updates since the last report, by name: loss and tokens_per_second among them."""
         self._write({"step": step, **values})
-        for name, value in values.items():
-            self.board.add_scalar(f"train/{name}", value, step)
+        self._show(lambda board: _show_scalars(board, "train", values, step))
         self.bar.set_postfix_str(f"loss {values['loss']:.3f}, {values['tokens_per_second']:.0f} tokens/s", refresh=False)
 
     def validation(self, step: int, validation: Validation, improved: bool, seconds: float) -> None:
@@ -85,44 +90,70 @@ class Journal:
         scores = validation.scores
         self._write({"step": step, **{f"valid_{name}": value for name, value in scores.items()}, "seconds": round(seconds, 1)})
         self._write({"step": step, "samples": validation.samples})
-        for name, value in scores.items():
-            self.board.add_scalar(f"valid/{name}", value, step)
-        for number, sample in enumerate(validation.samples):
-            self.board.add_text(f"sample {number + 1}", "  \n".join(f"**{side}** {text}" for side, text in sample.items()), step)
+        self._show(lambda board: _show_validation(board, step, validation))
+        for sample in validation.samples:
             log.info("\n".join(f"  {side:<12}{text}" for side, text in sample.items()))
-        for number, picture in enumerate(validation.pictures):
-            self.board.add_image(f"attention {number + 1}", picture, step, dataformats="HWC")
         told = "  ".join(f"{name} {shown(scores[name], digits)}" for name, digits in SHOWN.items() if name in scores)
         log.info("update %d  %d:%02d min  %s%s", step, *divmod(int(seconds), 60), told, "  (best so far)" if improved else "")
 
     def _write(self, row: Mapping[str, object]) -> None:
-        self.file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        self.file.flush()
+        try:
+            self.file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            self.file.flush()
+            self._failing = False
+        except OSError as error:
+            if not self._failing:
+                log.warning("warning: cannot write %s: %s; training goes on", self.path, (error.strerror or str(error)).lower())
+            self._failing = True
+
+    def _show(self, put: Callable[["SummaryWriter"], None]) -> None:
+        """Give something to TensorBoard; where its file cannot be written, say so and go on without."""
+        if self.board is None:
+            return
+        try:
+            put(self.board)
+        except OSError as error:
+            log.warning("warning: TensorBoard's records end here: %s", (error.strerror or str(error)).lower())
+            self.board = None
+
+
+def _show_scalars(board: "SummaryWriter", group: str, values: Mapping[str, float], step: int) -> None:
+    for name, value in values.items():
+        board.add_scalar(f"{group}/{name}", value, step)
+
+
+def _show_validation(board: "SummaryWriter", step: int, validation: Validation) -> None:
+    _show_scalars(board, "valid", validation.scores, step)
+    for number, sample in enumerate(validation.samples):
+        board.add_text(f"sample {number + 1}", "  \n".join(f"**{side}** {text}" for side, text in sample.items()), step)
+    for number, picture in enumerate(validation.pictures):
+        board.add_image(f"attention {number + 1}", picture, step, dataformats="HWC")
 
 
 class Window:
-    """Sums since the last report. Losses stay on the device as tensors, so that an update does not wait for them."""
+    """Sums since the last report."""
 
     def __init__(self) -> None:
-        self.nll: Tensor | float = 0.0
-        self.gradient_norm: Tensor | float = 0.0
+        self.nll = self.gradient_norm = 0.0
         self.tokens = self.real = self.positions = 0
         self.started = time.monotonic()
 
-    def add(self, batch: Batch, nll: Tensor) -> None:
-        """Count a batch and its summed negative log-likelihood, a scalar tensor in nats."""
-        self.nll = self.nll + nll
-        self.tokens += batch.tokens
-        self.real += batch.tokens + batch.src_tokens
-        self.positions += batch.src.numel() + batch.tgt_out.numel()
+    def add(self, batches: Sequence[Batch], nll: float, gradient_norm: float) -> None:
+        """Count an update: its batches, their negative log-likelihood, summed, in nats, and the norm of their gradient."""
+        self.nll += nll
+        self.gradient_norm = gradient_norm
+        for batch in batches:
+            self.tokens += batch.tokens
+            self.real += batch.tokens + batch.src_tokens
+            self.positions += batch.src.numel() + batch.tgt_out.numel()
 
     def means(self) -> dict[str, float]:
         """Loss in nats a target token, perplexity, gradient norm before clipping, speed, and the share of padding."""
-        loss = float(self.nll) / self.tokens
+        loss = self.nll / self.tokens
         return {
             "loss": loss,
             "perplexity": math.exp(min(loss, 100.0)),
-            "gradient_norm": float(self.gradient_norm),
+            "gradient_norm": self.gradient_norm,
             "tokens_per_second": self.tokens / (time.monotonic() - self.started),
             "padding": 1 - self.real / self.positions,
         }

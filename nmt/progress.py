@@ -19,6 +19,8 @@ class Progress:
     tgt_tokens: int = 0
     averaged: float | None = None  # the score of best.pt where it is a mean of models that no single one has beaten since
     finished: str = ""
+    skipped: int = 0  # updates left out since their loss or gradient was no finite number
+    skipped_in_a_row: int = 0
 
     def limit(self, limits: TrainerConfig, epoch: int, seconds: float) -> str:
         """Which limit ends the training now, or an empty text.

@@ -1,4 +1,4 @@
-"""Whether a command may go on with a run: the same experiment on the same data, with other limits at most."""
+"""What a run goes on from, and whether a command may go on with it: the same experiment on the same data, with other limits at most."""
 
 import dataclasses
 import logging
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.checkpoint import Checkpoint
-from nmt.config import TrainConfig
-from nmt.errors import ConfigError, DataError
+from nmt.checkpoint import Checkpoint, load_checkpoint
+from nmt.config import ModelConfig, TrainConfig
+from nmt.errors import CheckpointError, ConfigError, DataError
 
 log = logging.getLogger(__name__)
 
@@ -17,19 +17,65 @@ TEXT_IS_FROM = ("data.folder", "data.path", "data.config", "data.revision", "dat
 CHANGEABLE = ("trainer.", "decode.", "run.", "precision", *TEXT_IS_FROM)
 FIXED = ("trainer.metric", "run.seed")  # the best score so far is one of this metric; the place in the data is one in this order
 
+LAST, PREVIOUS = "last.pt", "previous.pt"  # the state of a run when it was saved last, and the time before
+# What a model that is trained further does not take from its parent: they change no weight.
+REGULARISATION = (
+    "dropout",
+    "embedding_dropout",
+    "readout_dropout",
+    "annotation_dropout",
+    "state_dropout",
+    "variational",
+    "src_word_dropout",
+    "tgt_word_dropout",
+)
 
-def refuse_changes(config: TrainConfig, data_digest: str, last: Checkpoint, folder: Path) -> None:
+
+def newest(folder: Path) -> Checkpoint | None:
+    """What a run goes on from: last.pt, or previous.pt where that is damaged or gone; None where the run has saved nothing yet.
+
+    A damaged last.pt is called damaged.pt from then on, lest it become previous.pt in its turn.
+
+    Raises:
+        CheckpointError: no one of them can be used.
+    """
+    damaged: CheckpointError | None = None
+    for path in (folder / LAST, folder / PREVIOUS):
+        if not path.exists():
+            continue
+        try:
+            checkpoint = load_checkpoint(path)
+        except CheckpointError as error:
+            damaged = damaged or error
+            continue
+        if path.name == PREVIOUS:
+            told = damaged or f"there is no {folder / LAST}"
+            log.warning("warning: %s; going on from %s, of update %d", told, path, checkpoint.about["step"])
+            if damaged:
+                (folder / LAST).replace(folder / "damaged.pt")
+        return checkpoint
+    if damaged:
+        raise damaged
+    return None
+
+
+def inherited(config: TrainConfig, parent: Checkpoint) -> TrainConfig:
+    """The settings of a run that begins from another model: that one's network and pieces; everything else is the command's."""
+    own = {name: getattr(config.model, name) for name in REGULARISATION}
+    model: ModelConfig = dataclasses.replace(parent.config.model, **own)
+    return dataclasses.replace(config, model=model, tokenizer=parent.config.tokenizer)
+
+
+def refuse_changes(config: TrainConfig, last: Checkpoint, folder: Path) -> None:
     """Tell what changed since `last` was written, and refuse what would make it another experiment.
 
     Args:
         config: what the command asks for now.
-        data_digest: the digest of the training text now.
         last: the checkpoint that the run would go on from.
         folder: the run's folder, for messages.
 
     Raises:
         ConfigError: a setting differs that a run cannot change.
-        DataError: the training text differs.
     """
     changes = list(differences(dataclasses.asdict(last.config), dataclasses.asdict(config)))
     for key, before, now in changes:
@@ -39,9 +85,27 @@ def refuse_changes(config: TrainConfig, data_digest: str, last: Checkpoint, fold
     if refused:
         told = ", ".join(f"{key} ({before} in last.pt, {now} now)" for key, before, now in refused[:4])
         more = f" and {len(refused) - 4} more" if len(refused) > 4 else ""
-        raise ConfigError(f"{folder} was trained with other settings: {told}{more}; give another run.name= to start a new run")
-    if last.about["data"] != data_digest:
-        raise DataError(f"the training text of {folder} has changed since it began; give another run.name= to start a new run")
+        raise ConfigError(
+            f"{folder} was trained with other settings: {told}{more}; give another run.name= to start a new run, "
+            f"with finetune_from={folder / LAST} to begin it with these weights"
+        )
+
+
+def text_changed(config: TrainConfig, data_digest: str, last: Checkpoint, folder: Path) -> bool:
+    """Whether the training text is another one than that of `last`, where run.changed_text allows it; data_digest is of the text now.
+
+    Raises:
+        DataError: it is another one, and run.changed_text does not allow it.
+    """
+    if last.about["data"] == data_digest:
+        return False
+    if config.run.changed_text == "refuse":
+        raise DataError(
+            f"the training text of {folder} has changed since it began: give another run.name= to start a new run, "
+            "or run.changed_text=restart_epoch to go on with the new text, in the old pieces, from the beginning of the epoch"
+        )
+    log.info("the training text of %s has changed: its epoch begins again, with the new text", folder)
+    return True
 
 
 def _may_change(key: str) -> bool:

@@ -4,23 +4,30 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from nmt.averaging import MovingAverage, mean_weights, replaced
 from nmt.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
 from nmt.device import autocast, random_states, restore_random_states
-from nmt.errors import CheckpointError, ConfigError, NmtError
+from nmt.distributed import ALONE, Processes
+from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, TrainingError
+from nmt.files import keep_copy
 from nmt.interruption import Interrupted, Signals
 from nmt.journal import Journal, Validation, Window
 from nmt.metrics import HIGHER_IS_BETTER, is_better
 from nmt.model.seq2seq import Seq2Seq
 from nmt.optimizer import build_optimizer
 from nmt.progress import Progress
+from nmt.resume import LAST, PREVIOUS
 from nmt.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -38,6 +45,8 @@ class Trainer:
         blank: Checkpoint,
         folder: Path,
         dtype: torch.dtype,
+        processes: Processes = ALONE,
+        signals: Signals | None = None,
     ) -> None:
         """Set a run up at its first update.
 
@@ -49,6 +58,8 @@ class Trainer:
             blank: a checkpoint with the run's configuration and tokenizers, to be filled in whenever one is saved.
             folder: where last.pt and best.pt go.
             dtype: the type of the matrix products, float32, bfloat16 or float16.
+            processes: those that train this model together. All of them do the same, each with its share of every batch; one writes.
+            signals: where `validate` looks for those that end it.
 
         Raises:
             ConfigError: settings that contradict each other.
@@ -59,6 +70,7 @@ class Trainer:
             )
         self.config, self.model, self.batches, self.validate = config, model, batches, validate
         self.blank, self.folder, self.dtype = blank, folder, dtype
+        self.processes, self.signals = processes, signals or Signals()
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model.parameters(), config.optimizer)
         self.scheduler = Scheduler(config.scheduler, config.optimizer.lr)
@@ -67,7 +79,10 @@ class Trainer:
         self.progress = Progress()
         self.scores: dict[str, float] = {}
         self.kept: list[tuple[float, int]] = []  # score and step of the step-*.pt files, best first
-        self.signals = Signals()
+        self.waiting: dict[Path, Checkpoint] = {}  # what could not be written, a full disk perhaps, and will be
+        self.saved_step = 0  # of last.pt
+        self.recent_losses: deque[float] = deque(maxlen=12)
+        self.split = False  # whether a batch did not fit into the GPU's memory once
         self.window = Window()
         self.started = time.monotonic()
 
@@ -77,9 +92,9 @@ class Trainer:
         Raises:
             Interrupted: SIGINT, SIGTERM or SIGHUP came; last.pt holds the state.
         """
-        limits = self.config.trainer
         batches = iter(self.batches)
-        with self.signals, Journal(self.folder, self.progress, self._share_done()) as journal:
+        told = Journal(self.folder, self.progress, self._share_done()) if self.processes.first else nullcontext()
+        with self.signals, told as journal:
             try:
                 while True:
                     if self._validation_due():
@@ -87,12 +102,7 @@ class Trainer:
                     if reached := self.limit_reached():
                         break
                     self._update([next(batches) for _ in range(self.config.batches.accumulate)])
-                    journal.advance(self.progress.step, self._share_done())
-                    if self.progress.step % limits.log_every_steps == 0:
-                        self._report(journal)
-                    if self.progress.step % limits.save_every_steps == 0:
-                        self._save_last()
-                    self.signals.check()
+                    self._after_update(journal)
                 if self.progress.validated_step != self.progress.step:
                     self._validate(journal)
                 self._average_best()
@@ -100,8 +110,21 @@ class Trainer:
                 self._save_last()
                 raise
         self.progress.finished = reached
-        self._save_last()
+        if not self._save_last():
+            raise DataError(f"training has ended, but {self.folder / LAST} cannot be written: make room, and give the same command again")
         return reached
+
+    def _after_update(self, journal: Journal | None) -> None:
+        """Tell, save and stop, where it is time."""
+        step, limits = self.progress.step, self.config.trainer
+        if journal:
+            journal.advance(step, self._share_done())
+        if step % limits.log_every_steps == 0:
+            self._report(journal)
+        if step % limits.save_every_steps == 0 and not self.progress.skipped_in_a_row:
+            self._save_last()
+        if number := int(self.processes.largest(self.signals.number or 0)):  # it may have reached some of the processes only
+            raise Interrupted(number)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on exactly where `checkpoint`, a last.pt, was written."""
@@ -116,22 +139,37 @@ class Trainer:
         self.progress = Progress(**training["progress"])
         self.kept = [(score, step) for score, step in training["kept"]]
         self.scores = checkpoint.about["scores"]
-        restore_random_states(training["random"])
-        if self.progress.best is not None:
-            self._check_best()
+        self.saved_step = self.progress.step
+        self._restore_chance([training["random"], *training.get("random_others", [])])
+        self._check_best()
+
+    def begin_with(self, weights: dict[str, Tensor]) -> None:
+        """Begin a run with the weights of another."""
+        self.average.move_to(weights)
 
     def limit_reached(self) -> str:
-        """Which limit ends the training now, or an empty text."""
-        return self.progress.limit(self.config.trainer, self.batches.epoch, self._seconds())
+        """Which limit ends the training now, or an empty text; by the clock of the first process."""
+        return self.processes.of_first(lambda: self.progress.limit(self.config.trainer, self.batches.epoch, self._seconds()))
+
+    def _restore_chance(self, states: Sequence[dict[str, Any]]) -> None:
+        """Put the random generators where they were, of the process of this rank; one that was not there before draws anew."""
+        if self.processes.rank < len(states):
+            restore_random_states(states[self.processes.rank])
+        else:
+            torch.manual_seed(hash((self.config.run.seed, self.processes.rank, self.progress.step)))
 
     def _check_best(self) -> None:
-        """Where best.pt is gone or damaged, say so and validate now, so that there is one again."""
-        try:
-            load_checkpoint(self.folder / "best.pt")
-        except CheckpointError as error:
-            log.warning("warning: %s; the next validation writes a new one", error)
-            self.progress.best, self.progress.averaged, self.progress.finished = None, None, ""
-            self.progress.validated_step = self.progress.step - 1
+        """Where best.pt is gone or damaged, say so and validate now, so that there is one again; where it is a mean, remember it."""
+        progress = self.progress
+        if progress.best is None:
+            return
+        about = self.processes.of_first(self._about_best)
+        if about is None:
+            progress.best, progress.averaged, progress.finished = None, None, ""
+            progress.validated_step = progress.step - 1
+            return
+        if "averaged" in about:  # a kill may have come between it and last.pt
+            progress.averaged = about["scores"][self.config.trainer.metric]
 
     def _update(self, batches: list[Batch]) -> None:
         """One optimizer step on the mean loss per target token of all the batches together."""
@@ -139,7 +177,60 @@ class Trainer:
         self.progress.step += 1
         for group in self.optimizer.param_groups:
             group["lr"] = self.scheduler.lr(self.progress.step)
-        settings, tokens = self.config.trainer, sum(batch.tokens for batch in batches)
+        tokens = sum(batch.tokens for batch in batches)
+        nll = self.processes.sum_gradients(self.model, self._gradient(batches, tokens))
+        self.scaler.unscale_(self.optimizer)  # clipping must see the true gradient
+        clip_norm = self.config.optimizer.clip_norm
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), math.inf if clip_norm is None else clip_norm)
+        summed, norm = torch.stack([nll, norm]).tolist()  # the only place where an update waits for the device
+        self.recent_losses.append(summed / tokens)
+        # A gradient that overflows since it is scaled up, in float16, is the scaler's business: it leaves the update out and scales less.
+        if math.isfinite(summed) and (math.isfinite(norm) or (self.scaler.is_enabled() and self.scaler.get_scale() > 1)):
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            self.average.update()
+            self.window.add(batches, summed, norm)
+            self.progress.skipped_in_a_row = 0
+        else:
+            self._skip(batches, summed / tokens, norm)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.progress.tgt_tokens += tokens
+
+    def _about_best(self) -> dict[str, Any] | None:
+        try:
+            return self._stored("best.pt").about
+        except CheckpointError as error:
+            log.warning("warning: %s; the next validation writes a new one", error)
+            return None
+
+    def _gradient(self, batches: Sequence[Batch], tokens: int) -> Tensor:
+        """Leave the gradient of this process's share, and return its −log p(y), summed; a share too large for the GPU is read in halves."""
+        share = [batch.rows(self.processes.share) for batch in batches if batch.src.shape[0] > self.processes.rank]
+        try:
+            return self.read(share, tokens)
+        except torch.OutOfMemoryError as error:
+            reason = str(error).split("\n")[0]
+        # Only here, out of the handler, is what the error held of the failed attempt free.
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.cuda.empty_cache()
+        if not self.split:
+            log.warning(
+                "warning: a batch does not fit into the GPU's memory, and is read in halves: batches.max_tokens=%d is large",
+                self.config.batches.max_tokens,
+            )
+        self.split = True
+        halves = [batch.rows(slice(half, None, 2)) for batch in share for half in range(min(2, batch.src.shape[0]))]
+        try:
+            return self.read(halves, tokens)
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(
+                f"half a batch does not fit into the GPU's memory either ({reason}): start a new run.name= with a smaller "
+                "batches.max_tokens=, and as many more batches.accumulate="
+            ) from error
+
+    def read(self, batches: Sequence[Batch], tokens: int) -> Tensor:
+        """Add the gradient of the mean loss per token to what is there; the −log p(y) of the batches, summed."""
+        settings, total = self.config.trainer, torch.zeros((), device=self.device)
         for batch in batches:
             moved = batch.to(self.device)
             with autocast(self.device, self.dtype):
@@ -147,35 +238,47 @@ class Trainer:
                     moved.src, moved.src_lengths, moved.tgt_in, moved.tgt_out, settings.label_smoothing, settings.r_drop
                 )
             torch.autograd.backward(self.scaler.scale(smoothed / tokens))
-            self.window.add(batch, nll.detach())
-        self.scaler.unscale_(self.optimizer)  # clipping must see the true gradient
-        clip_norm = self.config.optimizer.clip_norm
-        self.window.gradient_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), math.inf if clip_norm is None else clip_norm)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        self.average.update()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.progress.tgt_tokens += tokens
+            total += nll.detach()
+        return total
+
+    def _skip(self, batches: Sequence[Batch], loss: float, norm: float) -> None:
+        """Leave an update out whose loss or gradient is no finite number; raises TrainingError when too many in a row are."""
+        progress, allowed = self.progress, self.config.trainer.max_skipped
+        progress.skipped += 1
+        progress.skipped_in_a_row += 1
+        log.warning("warning: update %d is left out: its loss is %.4g, the norm of its gradient %.4g", progress.step, loss, norm)
+        if progress.skipped_in_a_row < allowed:
+            return
+        lines = [number for batch in batches for number in self.batches.line_numbers(batch)]
+        raise TrainingError(
+            f"the training diverged: {allowed} updates in a row had no finite loss or gradient (trainer.max_skipped={allowed}). "
+            f"Losses: {', '.join(f'{loss:.3g}' for loss in self.recent_losses)}. "
+            f"The last of them read pairs {', '.join(map(str, lines[:10]))}{' and others' if len(lines) > 10 else ''} of data.train. "
+            f"Likely causes: optimizer.lr={self.config.optimizer.lr:g} is too high, clipping is off or loose (optimizer.clip_norm), "
+            f"precision={self.config.precision} is too coarse, or the text is odd (nmt check-data). {self.folder / LAST} is of update "
+            f"{self.saved_step}: a new run.name= with finetune_from={self.folder / LAST} and a lower optimizer.lr goes on from there"
+        )
 
     def _validation_due(self) -> bool:
         step = self.progress.step
         return step > 0 and step % self.config.trainer.valid_every_steps == 0 and self.progress.validated_step != step
 
-    def _validate(self, journal: Journal) -> None:
+    def _validate(self, journal: Journal | None) -> None:
         """Score the model, keep it where it is the best so far, tell the schedule, save."""
         self._report(journal)
         began = time.monotonic()
         with self.average.applied():
             validation = self._score()
             self.progress.validated_step = self.progress.step
-            self.progress.validation_seconds = time.monotonic() - began
+            self.progress.validation_seconds = self.processes.largest(time.monotonic() - began)
             improved = validation is not None and self._note(journal, validation)
         if validation is not None and self.scheduler.validated(improved):
             self._cut()
-        self._save_last()
+        if not self.progress.skipped_in_a_row:
+            self._save_last()
         self.window = Window()  # the time of a validation is not training speed
 
-    def _note(self, journal: Journal, validation: Validation) -> bool:
+    def _note(self, journal: Journal | None, validation: Validation) -> bool:
         """Take note of the scores of the model as it is, and keep it where it is good; True where it is the best so far."""
         progress, metric = self.progress, self.config.trainer.metric
         self.scores = dict(validation.scores)
@@ -184,7 +287,8 @@ class Trainer:
         progress.without_improvement = 0 if improved else progress.without_improvement + 1
         if improved:
             progress.best, progress.best_step = score, progress.step
-        journal.validation(progress.step, validation, improved, self._seconds())
+        if journal:
+            journal.validation(progress.step, validation, improved, self._seconds())
         self._keep(score, improved)
         return improved
 
@@ -192,30 +296,29 @@ class Trainer:
         """Say that the rate was cut, and go on from the weights of best.pt where scheduler.return_to_best says so."""
         metric, rate = self.config.trainer.metric, self.scheduler.lr(self.progress.step + 1)
         log.info("no better %s for a while: learning rate cut to %.3g", metric, rate)
-        best = self.folder / "best.pt"
-        if self.config.scheduler.return_to_best and best.exists():
-            checkpoint = load_checkpoint(best)
-            self.average.move_to(checkpoint.model)
-            self.scores = checkpoint.about["scores"]
-            log.info("back to the weights of update %d, the best so far", checkpoint.about["step"])
+        if self.config.scheduler.return_to_best and self.processes.of_first(lambda: self._is_stored("best.pt")):
+            weights, about = self.processes.of_first(lambda: ((best := self._stored("best.pt")).model, best.about))
+            self.average.move_to(weights)
+            self.scores = about["scores"]
+            log.info("back to the weights of update %d, the best so far", about["step"])
 
     def _score(self) -> Validation | None:
         """What the validation found; None where validation itself failed, which is an error in the log and a gap in the records."""
         self.model.eval()
         try:
-            with self.signals.at_once():
-                return self.validate()
+            return self.validate()
         except NmtError:
             raise
         except Exception:
             log.exception("the validation after update %d failed; training goes on without its scores", self.progress.step)
             return None
 
-    def _report(self, journal: Journal) -> None:
-        """Record the means since the last report: the only place where an update waits for the device."""
+    def _report(self, journal: Journal | None) -> None:
+        """Record the means since the last report."""
         if self.window.tokens:
-            values = self.window.means() | {"lr": self.scheduler.lr(self.progress.step), "epoch": self.batches.epoch}
-            journal.scalars(self.progress.step, values)
+            place = {"lr": self.scheduler.lr(self.progress.step), "epoch": self.batches.epoch, "skipped": self.progress.skipped}
+            if journal:
+                journal.scalars(self.progress.step, self.window.means() | place)
             self.window = Window()
 
     def _keep(self, score: float, improved: bool) -> None:
@@ -232,15 +335,17 @@ class Trainer:
         if (score, step) in self.kept:
             self._save(self.folder / f"step-{step}.pt")
         for _, dropped in ranked[keep:]:
-            (self.folder / f"step-{dropped}.pt").unlink(missing_ok=True)
+            self._remove(f"step-{dropped}.pt")
 
     def _average_best(self) -> None:
         """Score the mean of the best trainer.average models that were kept; where it is better than best.pt, it becomes best.pt."""
         metric, progress = self.config.trainer.metric, self.progress
-        kept = [step for _, step in self.kept[: self.config.trainer.average] if (self.folder / f"step-{step}.pt").exists()]
+        steps = [step for _, step in self.kept[: self.config.trainer.average]]
+        kept = self.processes.of_first(lambda: [step for step in steps if self._is_stored(f"step-{step}.pt")])
         if len(kept) < 2 or progress.best is None:
             return
-        with replaced(self.model, mean_weights(load_checkpoint(self.folder / f"step-{step}.pt").model for step in kept)):
+        mean = self.processes.of_first(lambda: mean_weights(self._stored(f"step-{step}.pt").model for step in kept))
+        with replaced(self.model, mean):
             if (validation := self._score()) is None:
                 return
             score, best = validation.scores[metric], progress.best if progress.averaged is None else progress.averaged
@@ -251,8 +356,9 @@ class Trainer:
         verdict = "better than best.pt, which had %.2f: it is best.pt now" if better else "no better than best.pt, which has %.2f and stays"
         log.info(f"the mean of the models of updates %s has %s %.2f, {verdict}", ", ".join(map(str, sorted(kept))), metric, score, best)
 
-    def _save_last(self) -> None:
-        """Write last.pt, with all that an exact continuation needs."""
+    def _save_last(self) -> bool:
+        """Write last.pt, with all that an exact continuation needs; False where that was not possible."""
+        chance = self.processes.gather(random_states())
         training: dict[str, object] = {
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler.state_dict(),
@@ -261,12 +367,38 @@ class Trainer:
             "batches": self.batches.state_dict(),
             "progress": dataclasses.asdict(self.progress) | {"seconds": self._seconds()},
             "kept": [list(kept) for kept in self.kept],
-            "random": random_states(),
+            "random": chance[0],
+            "random_others": chance[1:],
         }
+        for path, checkpoint in list(self.waiting.items()):  # before last.pt, which counts on them
+            if not self._write(path, checkpoint):
+                return False
+            del self.waiting[path]
+        if self.processes.first and (self.folder / LAST).exists():
+            keep_copy(self.folder / LAST, self.folder / PREVIOUS)
         with self.average.applied():
-            self._save(self.folder / "last.pt", training)
+            saved = self._write(self.folder / LAST, self._filled(training))
+        self.saved_step = self.progress.step if saved else self.saved_step
+        return saved
 
-    def _save(self, path: Path, training: dict[str, object] | None = None, **facts: object) -> None:
+    def _save(self, path: Path, **facts: object) -> None:
+        """Write the model as it is; where that is not possible, keep it in memory until it is."""
+        checkpoint = self._filled({}, **facts)
+        self.waiting.pop(path, None)
+        if not self._write(path, checkpoint):
+            self.waiting[path] = dataclasses.replace(checkpoint, model=mean_weights([checkpoint.model]))  # of one: a copy
+
+    def _write(self, path: Path, checkpoint: Checkpoint) -> bool:
+        """Write a file, in the first process alone; False, and a warning, where that is not possible."""
+        if self.processes.first:
+            try:
+                save_checkpoint(path, checkpoint)
+            except DataError as error:
+                log.warning("warning: %s; training goes on, and the next time that it saves it tries again", error)
+                return False
+        return True
+
+    def _filled(self, training: dict[str, object], **facts: object) -> Checkpoint:
         about = {
             "step": self.progress.step,
             "epoch": self.batches.epoch,
@@ -275,10 +407,20 @@ class Trainer:
             "scores": self.scores,
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
-        filled = dataclasses.replace(
-            self.blank, model=self.model.state_dict(), about=self.blank.about | about | facts, training=training or {}
-        )
-        save_checkpoint(path, filled)
+        return dataclasses.replace(self.blank, model=self.model.state_dict(), about=self.blank.about | about | facts, training=training)
+
+    def _stored(self, name: str) -> Checkpoint:
+        """A checkpoint that this run has kept; raises CheckpointError where it cannot be used."""
+        path = self.folder / name
+        return self.waiting[path] if path in self.waiting else load_checkpoint(path)
+
+    def _is_stored(self, name: str) -> bool:
+        return self.folder / name in self.waiting or (self.folder / name).exists()
+
+    def _remove(self, name: str) -> None:
+        self.waiting.pop(self.folder / name, None)
+        if self.processes.first:
+            (self.folder / name).unlink(missing_ok=True)
 
     def _share_done(self) -> float:
         """How much of the run is done, 0 to 1, by the limit that is nearest."""

@@ -3,14 +3,20 @@
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
+from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from nmt.alignment import word_attention
 from nmt.data.batches import Batch, make_batch
 from nmt.device import autocast
+from nmt.distributed import ALONE, Processes
 from nmt.evaluate import evaluate
+from nmt.interruption import Signals
 from nmt.journal import Validation
 from nmt.metrics import distinct_ratio, looping_share
 from nmt.model.seq2seq import Seq2Seq
@@ -19,12 +25,22 @@ from nmt.tokenizer import Tokenizer
 from nmt.translator import Translator
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Validator:
     """Scores a model that is being trained on the validation pairs, when it is called."""
 
-    def __init__(self, translator: Translator, pairs: Sequence[tuple[str, str]], max_tokens: int, dtype: torch.dtype, samples: int) -> None:
+    def __init__(
+        self,
+        translator: Translator,
+        pairs: Sequence[tuple[str, str]],
+        max_tokens: int,
+        dtype: torch.dtype,
+        samples: int,
+        processes: Processes = ALONE,
+        signals: Signals | None = None,
+    ) -> None:
         """Encode the pairs once.
 
         Args:
@@ -33,21 +49,25 @@ class Validator:
             max_tokens: positions in a batch for the loss.
             dtype: the type of the matrix products.
             samples: how many translations to show, as text and as pictures of their attention.
+            processes: share the pairs out among them; all get the same scores.
+            signals: one of these ends a validation.
         """
         self.translator, self.pairs, self.dtype, self.samples = translator, pairs, dtype, samples
+        self.processes, self.signals = processes, signals or Signals()
         self.batches = list(batch_pairs(pairs, translator.src_tokenizer, translator.tgt_tokenizer, max_tokens))
 
     def __call__(self) -> Validation:
         """Loss (nats a target token), perplexity, BLEU, chrF, length ratio, shares of distinct and of looping translations.
 
         A few translations come with them, as text and as pictures of their attention.
+
+        Raises:
+            Interrupted: a signal has come, to any of the processes.
         """
         sources, references = zip(*self.pairs, strict=True)
-        self.translator.renew()
-        loss = mean_loss(self.translator.models[0], self.batches, self.dtype)
-        translations = self.translator.hypotheses(sources)
-        shown = list(islice(translations, self.samples))
-        hypotheses = [translation.text for translation in chain(shown, translations)]
+        parts = self.processes.together(self._measure)
+        loss = sum(part.nll for part in parts) / sum(batch.tokens for batch in self.batches)
+        hypotheses = _merged([part.hypotheses for part in parts])
         report = evaluate(hypotheses, references, self.translator.tgt_lang, ter=False)
         scores = {
             "loss": loss,
@@ -62,8 +82,35 @@ class Validator:
             log.warning("fewer than one in ten translations differ: the decoder may be ignoring the source (is optimizer.lr too high?)")
         columns = zip(sources, references, hypotheses, strict=True)
         samples = [dict(zip(("source", "reference", "hypothesis"), column, strict=True)) for column in islice(columns, self.samples)]
-        pictures = [pixels(word_attention(translation.parts)) for translation in shown]
-        return Validation(scores, samples, pictures)
+        return Validation(scores, samples, _merged([part.pictures for part in parts]))
+
+    def _measure(self) -> "Part":
+        """What this process has to do of it."""
+        with self.signals.at_once():
+            self.translator.renew()
+            share = self.processes.share
+            nll = summed_loss(self.translator.models[0], self.batches[share], self.dtype)
+            translations = self.translator.hypotheses([src for src, _ in self.pairs[share]])
+            shown = list(islice(translations, len(range(self.samples)[share])))
+            hypotheses = [translation.text for translation in chain(shown, translations)]
+            return Part(nll, hypotheses, [pixels(word_attention(translation.parts)) for translation in shown])
+
+
+@dataclass(frozen=True)
+class Part:
+    """A process's share of a validation: the −log p(y) of its batches, summed; the translations of its pairs, and the pictures of some."""
+
+    nll: float
+    hypotheses: list[str]
+    pictures: list[NDArray[np.uint8]]
+
+
+def _merged(shares: Sequence[Sequence[T]]) -> list[T]:
+    """What was shared out one by one, in its order."""
+    merged: list[T] = [item for share in shares for item in share]
+    for rank, share in enumerate(shares):
+        merged[rank :: len(shares)] = share
+    return merged
 
 
 def batch_pairs(pairs: Sequence[tuple[str, str]], src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, max_tokens: int) -> Iterator[Batch]:
@@ -79,9 +126,14 @@ def batch_pairs(pairs: Sequence[tuple[str, str]], src_tokenizer: Tokenizer, tgt_
         yield make_batch([src for src, _ in waiting], [tgt for _, tgt in waiting], src_tokenizer, tgt_tokenizer)
 
 
-@torch.no_grad()
 def mean_loss(model: Seq2Seq, batches: Sequence[Batch], dtype: torch.dtype) -> float:
     """Negative log-likelihood in nats a target token, end symbols included, without label smoothing."""
+    return summed_loss(model, batches, dtype) / sum(batch.tokens for batch in batches)
+
+
+@torch.no_grad()
+def summed_loss(model: Seq2Seq, batches: Sequence[Batch], dtype: torch.dtype) -> float:
+    """Negative log-likelihood in nats of all target tokens, end symbols included, without label smoothing."""
     device = next(model.parameters()).device
     total = torch.zeros((), device=device)
     for batch in batches:
@@ -89,4 +141,4 @@ def mean_loss(model: Seq2Seq, batches: Sequence[Batch], dtype: torch.dtype) -> f
         with autocast(device, dtype):
             _, nll = model.loss(moved.src, moved.src_lengths, moved.tgt_in, moved.tgt_out, 0.0)
         total += nll
-    return float(total) / sum(batch.tokens for batch in batches)
+    return float(total)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What needs a GPU, in under 5 minutes: agreement with the CPU, overfitting, exact continuation, speed in training and decoding.
+"""What needs a GPU, in under 5 minutes: agreement with the CPU, overfitting, exact continuation, scarce memory, speed.
 
 .venv/bin/python scripts/gpu_check.py [--json FILE]
 .venv/bin/python scripts/gpu_check.py --device cpu      tries the script itself where there is no GPU: under a minute, with small sizes
@@ -10,15 +10,20 @@ import io
 import json
 import math
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
-from experiments import output_file, script
+from experiments import ROOT, output_file, script
+from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from nmt.config import ModelConfig, config_dir
+from nmt import pipeline
+from nmt.config import ModelConfig, PrepareConfig, TrainConfig, config_dir
+from nmt.data.prepare import prepare
 from nmt.device import autocast, random_states, restore_random_states
 from nmt.errors import ConfigError
 from nmt.model.inference import Inference
@@ -112,6 +117,52 @@ def continuation(device: str, dtype: torch.dtype) -> float:
     return max(abs(a - update(model, optimizer, scaler, data, dtype)) for a in calm)
 
 
+def halves(device: str, dtype: torch.dtype) -> float:
+    """The largest relative difference of a weight after an update, when the memory is just too small for the batch (on a GPU alone)."""
+    if device == "cpu":
+        return 0.0
+    runs = []
+    for scarce in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            runs.append(_updated(Path(folder), dtype, scarce))
+    return max(float((a - b).abs().max() / (a.abs().max() + 1e-9)) for a, b in zip(*runs, strict=True))
+
+
+def _updated(folder: Path, dtype: torch.dtype, scarce: bool) -> list[Tensor]:
+    """Weights after one update of a trainer on the quick start's text."""
+    precision = next(name for name, kind in DTYPES.items() if kind == dtype)
+    data = ROOT / "data/quickstart"
+    overrides = ["data.name=gpu", "data.src_lang=en", "data.tgt_lang=de", f"data.train=[{data / 'valid'}]", f"data.valid=[{data / 'test'}]"]
+    overrides += [
+        f"data.folder={folder}",
+        f"run.folder={folder}",
+        "tokenizer.vocab_size=500",
+        "model.dropout=0",
+        "batches.max_tokens=16000",
+    ]
+    with initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+        values = OmegaConf.to_container(compose("train", [*overrides, f"precision={precision}", "optimizer=adadelta"]), resolve=True)
+    config = load(TrainConfig, values)  # type: ignore[arg-type]
+    corpus = prepare(PrepareConfig(config.data, config.filter, config.tokenizer))
+    one = pipeline.build_trainer(config, corpus, torch.device("cuda"), folder)
+    batches = [next(one.batches)]
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    one.read([batches[0].rows(slice(0, None, 2))], batches[0].tokens)
+    need = torch.cuda.max_memory_reserved() * 1.2
+    one.optimizer.zero_grad(set_to_none=True)
+    torch.cuda.empty_cache()
+    if scarce:
+        torch.cuda.set_per_process_memory_fraction(need / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        one._update(batches)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    if one.split != scarce:
+        raise RuntimeError("the memory was too small without a reason" if one.split else "the memory was never too small")
+    return [parameter.detach().cpu() for parameter in one.model.parameters()]
+
+
 def seconds(device: str, work: Callable[[], object], times: int) -> float:
     """The median time of one call, the device waited for."""
     work()
@@ -160,6 +211,7 @@ def main() -> int:
     checks = (("gradients agree with float64", agreement, {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.05}),)
     checks += (("one batch is learnt by heart", overfit, dict.fromkeys(DTYPES, 0.15)),)
     checks += (("continuation is exact", continuation, dict.fromkeys(DTYPES, 0.0 if device == "cpu" else 1e-4)),)
+    checks += (("a batch that does not fit is read in halves", halves, dict.fromkeys(DTYPES, 0.02)),)
     failed = False
     for told, check, limits in checks:
         for precision, limit in limits.items():

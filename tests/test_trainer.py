@@ -1,10 +1,9 @@
 """Training: it learns, it stops when told, big batches equal accumulated ones, and a continued run equals an undisturbed one."""
 
 import dataclasses
-import json
 import math
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,57 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 from toy_corpus import Composer
+from training import assert_same, prepared, rows, trainer_of
 
 from nmt import pipeline
 from nmt.checkpoint import load_checkpoint
-from nmt.config import PrepareConfig, TrainConfig
 from nmt.data.batches import make_batch
-from nmt.data.dataset import PreparedCorpus
-from nmt.data.prepare import prepare
 from nmt.errors import ConfigError, DataError
 from nmt.interruption import Interrupted
 from nmt.journal import Validation
 from nmt.trainer import Trainer
-
-
-def trainer_of(config: TrainConfig, name: str = "run") -> Trainer:
-    folder = Path(config.run.folder) / name
-    folder.mkdir(parents=True, exist_ok=True)
-    return pipeline.build_trainer(config, prepared(config), torch.device("cpu"), folder)
-
-
-def prepared(config: TrainConfig) -> PreparedCorpus:
-    return prepare(PrepareConfig(config.data, config.filter, config.tokenizer))
-
-
-def leaves(value: Any, path: str = "") -> dict[str, Any]:
-    """Every value of a checkpoint by its path, but the configuration, the digest and what tells a time."""
-    if isinstance(value, Mapping):
-        kept = {key: item for key, item in value.items() if not (path == "" and key in ("config", "digest"))}
-        return {
-            place: leaf
-            for key, item in kept.items()
-            if not str(key).endswith(("seconds", "created"))
-            for place, leaf in leaves(item, f"{path}/{key}").items()
-        }
-    if isinstance(value, list | tuple):
-        return {place: leaf for number, item in enumerate(value) for place, leaf in leaves(item, f"{path}/{number}").items()}
-    return {path: value}
-
-
-def assert_same(first: Path, second: Path) -> None:
-    one, two = (leaves(torch.load(path, weights_only=True)) for path in (first, second))
-    assert one.keys() == two.keys()
-    for place, value in one.items():
-        equal = torch.equal(value, two[place]) if isinstance(value, Tensor) else value == two[place]
-        assert equal, f"{place} differs"
-
-
-def rows(folder: Path) -> list[dict[str, Any]]:
-    timed = ("tokens_per_second", "seconds")
-    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return [{name: value for name, value in json.loads(line).items() if name not in timed} for line in lines]
-
 
 VARIANTS = [
     ("precision=fp32", "batches.accumulate=1"),
@@ -137,11 +94,11 @@ def test_an_interrupted_validation_is_made_again(composed: Composer, decay: str)
     calm.run()
     first = trainer_of(composed(f"trainer.ema_decay={decay}"), "stopped")
 
-    def interrupted() -> Validation:
+    def interrupted() -> None:
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("the signal ends a validation at once")
 
-    first.validate = interrupted
+    first.validate.translator.renew = interrupted  # type: ignore[attr-defined]
     with pytest.raises(Interrupted) as stop:
         first.run()
     assert stop.value.number == signal.SIGINT and first.progress.step == 6 and first.progress.validated_step == 0

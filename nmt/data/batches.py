@@ -21,6 +21,8 @@ SAMPLED_POOL_PAIRS = 20_000
 class Pairs(Protocol):
     """What batches are made of: `PairIds`, or anything like it."""
 
+    @property
+    def line_numbers(self) -> NDArray[np.int32]: ...
     def __len__(self) -> int: ...
     def src(self, index: int, /) -> Sequence[int] | NDArray[Any]: ...
     def tgt(self, index: int, /) -> Sequence[int] | NDArray[Any]: ...
@@ -54,6 +56,21 @@ class Batch:
     def padding_share(self) -> float:
         """The share of padding in all positions of src and tgt_out."""
         return 1 - (self.src_tokens + self.tokens) / (self.src.numel() + self.tgt_out.numel())
+
+    def rows(self, chosen: slice) -> "Batch":
+        """Some of its pairs (at least one), padded no further than they need."""
+        src_lengths, tgt_lengths = self.src_lengths[chosen], self.tgt_lengths[chosen]
+        source, target = int(src_lengths.max()), int(tgt_lengths.max())
+        return Batch(
+            src=self.src[chosen, :source].contiguous(),
+            src_lengths=src_lengths.contiguous(),
+            tgt_in=self.tgt_in[chosen, :target].contiguous(),
+            tgt_out=self.tgt_out[chosen, :target].contiguous(),
+            tgt_lengths=tgt_lengths.contiguous(),
+            src_tokens=int(src_lengths.sum()),
+            tokens=int(tgt_lengths.sum()),
+            pairs=self.pairs[chosen],
+        )
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on a device; to CUDA by way of pinned memory, without waiting for the copy."""
@@ -167,6 +184,10 @@ class SampledPairs:
         self._src: dict[int, NDArray[np.int32]] = {}
         self._tgt: dict[int, NDArray[np.int32]] = {}
 
+    @property
+    def line_numbers(self) -> NDArray[np.int32]:
+        return self._pairs.line_numbers
+
     def __len__(self) -> int:
         return len(self._pairs)
 
@@ -253,6 +274,15 @@ class Batches:
         """How many times all pairs have been seen, with the share of the epoch at hand."""
         pool = self._find_pool()
         return self.epoch + (self._pool_number + (self._position - self._pool_start) / len(pool)) / self._pools
+
+    def line_numbers(self, batch: Batch) -> list[int]:
+        """Which pairs of the training text a batch of these holds, counted from 1 over all its files."""
+        return [int(number) for number in self._pairs.line_numbers[list(batch.pairs)]]
+
+    def restart_epoch(self) -> None:
+        """Go back to the first batch of the epoch at hand."""
+        self._begin(self.epoch)
+        self._planned_epoch = -1
 
     def state_dict(self) -> dict[str, int]:
         """Where the next batch is; `pool_start` is the position of the first batch of its pool."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from nmt.config import DataConfig, PrepareConfig
+from nmt.config import DataConfig, PrepareConfig, TokenizerConfig
 from nmt.data import hub
 from nmt.data.corpus import absolute, find_files, read_pairs
 from nmt.data.dataset import PairWriter, PreparedCorpus, read_manifest, write_manifest, write_tokenizers, write_valid
@@ -30,40 +30,45 @@ CHECKED_LINES = 100_000  # of the sample, for signs of tokenised text
 
 Kept = NDArray[np.bool_]
 TextPairs = list[tuple[str, str]]
+Tokenizers = tuple[Tokenizer, Tokenizer]  # of source and target
 Inputs = dict[str, list[dict[str, Any]]]  # for each split the path, size, mtime_ns and, once read, sha256 of its files
 
 
-def prepare(config: PrepareConfig) -> PreparedCorpus:
+def prepare(config: PrepareConfig, tokenizers: Tokenizers | None = None) -> PreparedCorpus:
     """Prepare a corpus, or open it where nothing changed since it was prepared.
 
     It lies in data.folder/data.name/<tokenizer type>-<vocab_size>-<hash of the configuration>. All is written to a folder beside it that
     is renamed at the end, so that what a killed run leaves is never taken for a corpus; of several processes one prepares, and the others
     wait. The counts of the filters and all warnings go to stderr.
 
+    Args:
+        config: where the text is, what is dropped, and how pieces are learned.
+        tokenizers: of source and target, to cut the text with in place of such as are learned from it.
+
     Raises:
         ConfigError: data.name is no folder name, data.train or data.valid is empty, or the vocabulary does not suit the text.
         DataError: a file is missing, is not text, is empty or not aligned; every pair was filtered; or the folder cannot be written.
     """
-    folder = prepared_folder(config)
+    folder = prepared_folder(config, tokenizers)
     splits = {"train": config.data.train, "valid": config.data.valid, "test": config.data.test}
     inputs = {split: [_stat(path) for files in find_files(items, config.data) for path in files] for split, items in splits.items()}
-    if (corpus := _unchanged(folder, config, inputs)) is not None:
+    if (corpus := _unchanged(folder, config, tokenizers, inputs)) is not None:
         return corpus
     for items in splits.values():
         next(read_pairs(items, config.data), None)  # so that a split that cannot be had leaves no folder behind
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder.parent):
-            if (corpus := _unchanged(folder, config, inputs)) is not None:
+            if (corpus := _unchanged(folder, config, tokenizers, inputs)) is not None:
                 return corpus
             with _replacing(folder) as temporary:
-                _write(temporary, config, inputs)
+                _write(temporary, config, tokenizers, inputs)
     except OSError as error:
         raise DataError(f"cannot write the prepared corpus {folder}: {error.strerror or error}") from error
     return PreparedCorpus.open(folder)
 
 
-def prepared_folder(config: PrepareConfig) -> Path:
+def prepared_folder(config: PrepareConfig, tokenizers: Tokenizers | None = None) -> Path:
     """Where a configuration's prepared corpus lies; raises ConfigError where data.name is no folder name or data has no text."""
     data = config.data
     if data.name in ("", ".", "..") or any(char in data.name for char in "/\\\0") or len(data.name.encode()) > 200:
@@ -73,17 +78,18 @@ def prepared_folder(config: PrepareConfig) -> Path:
             raise ConfigError(f"data.{key} is empty: name at least one prefix, .tsv or .jsonl file, pair [src_file, tgt_file], or split")
     if data.path is None and (data.config is not None or data.revision is not None):
         raise ConfigError("data.config and data.revision belong to data.path=, which is not set: give data=hub data.path=…")
-    digest = hashlib.sha256(json.dumps(_identity(config), ensure_ascii=False).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(_identity(config, tokenizers), ensure_ascii=False).encode()).hexdigest()
     return Path(data.folder).expanduser() / data.name / f"{config.tokenizer.type}-{config.tokenizer.vocab_size}-{digest[:8]}"
 
 
-def _identity(config: PrepareConfig) -> dict[str, Any]:
+def _identity(config: PrepareConfig, tokenizers: Tokenizers | None) -> dict[str, Any]:
     """What decides on a prepared corpus apart from what is in its files."""
     data = {key: value for key, value in asdict(absolute(config.data)).items() if key not in ("name", "folder")}
     for split in ("train", "valid", "test") if config.data.path is None else ():
         files = find_files(data[split], config.data)
         data[split] = [[str(path.absolute()) for path in paths] for paths in files]
-    return {"data": data, "filter": asdict(config.filter), "tokenizer": asdict(config.tokenizer)}
+    pieces = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers] if tokenizers else asdict(config.tokenizer)
+    return {"data": data, "filter": asdict(config.filter), "tokenizer": pieces}
 
 
 def _stat(path: Path) -> dict[str, Any]:
@@ -101,13 +107,13 @@ def _sha256(path: str) -> str:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _unchanged(folder: Path, config: PrepareConfig, inputs: Inputs) -> PreparedCorpus | None:
+def _unchanged(folder: Path, config: PrepareConfig, tokenizers: Tokenizers | None, inputs: Inputs) -> PreparedCorpus | None:
     """The corpus of the folder if it is whole and of the same configuration and inputs. Only files of another date are hashed."""
     try:
         corpus, manifest = PreparedCorpus.open(folder), read_manifest(folder)
     except DataError:
         return None
-    if manifest["configuration"] != _identity(config):
+    if manifest["configuration"] != _identity(config, tokenizers):
         return None
     before = {file["path"]: file for files in manifest["inputs"].values() for file in files}
     now = {file["path"]: file for files in inputs.values() for file in files}
@@ -155,7 +161,7 @@ def _replacing(folder: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _write(folder: Path, config: PrepareConfig, inputs: Inputs) -> None:
+def _write(folder: Path, config: PrepareConfig, given: Tokenizers | None, inputs: Inputs) -> None:
     data = config.data
     for file in itertools.chain(*inputs.values()):
         file["sha256"] = _sha256(file["path"])
@@ -164,8 +170,7 @@ def _write(folder: Path, config: PrepareConfig, inputs: Inputs) -> None:
     training = sample(_cleaned(data, text_filter, overlap), config.tokenizer.sample_lines, config.tokenizer.seed)
     kept, counts = text_filter.finish()
     _refuse_empty(int(kept.sum()), counts, config)
-    print(f"learning {config.tokenizer.vocab_size:,} pieces from {len(training):,} pairs of lines", file=sys.stderr)
-    tokenizers = train_tokenizers((src for src, _ in training), (tgt for _, tgt in training), config.tokenizer)
+    tokenizers = given or _learned(training, config.tokenizer)
     warnings = overlap.warnings() + _processed({"train": training[:CHECKED_LINES], **held_out}, data)
     del training
     with PairWriter(folder, tokenizers[0].vocab_size, tokenizers[1].vocab_size) as writer:
@@ -182,9 +187,15 @@ def _write(folder: Path, config: PrepareConfig, inputs: Inputs) -> None:
     }
     _refuse_changed(inputs)
     hashes = [file["sha256"] for file in inputs["train"]] or [_text_hash(data)]  # what is on the hub has no files here
-    manifest = {"digest": _digest(config, hashes), "configuration": _identity(config), "inputs": inputs, "statistics": statistics}
+    identity = _identity(config, given)
+    manifest = {"digest": _digest(config, identity, hashes), "configuration": identity, "inputs": inputs, "statistics": statistics}
     write_manifest(folder, manifest)
     print(counts.table(config.filter), *(f"warning: {warning}" for warning in warnings), sep="\n", file=sys.stderr)
+
+
+def _learned(training: TextPairs, config: TokenizerConfig) -> Tokenizers:
+    print(f"learning {config.vocab_size:,} pieces from {len(training):,} pairs of lines", file=sys.stderr)
+    return train_tokenizers((src for src, _ in training), (tgt for _, tgt in training), config)
 
 
 def _cleaned(data: DataConfig, text_filter: TextFilter, overlap: Overlap) -> Iterator[tuple[str, str]]:
@@ -194,7 +205,7 @@ def _cleaned(data: DataConfig, text_filter: TextFilter, overlap: Overlap) -> Ite
             yield src, tgt
 
 
-def _encode(config: PrepareConfig, kept: Kept, counts: FilterCounts, tokenizers: tuple[Tokenizer, Tokenizer], writer: PairWriter) -> None:
+def _encode(config: PrepareConfig, kept: Kept, counts: FilterCounts, tokenizers: Tokenizers, writer: PairWriter) -> None:
     numbered = zip(itertools.count(1), read_pairs(config.data.train, config.data), kept.tolist(), strict=False)
     cleaned = ((number, pair) for number, pair, keep in numbered if keep)
     with tqdm(total=int(kept.sum()), desc="encoding", unit=" pairs", unit_scale=True, disable=None) as progress:
@@ -234,9 +245,8 @@ def _text_hash(data: DataConfig) -> str:
     return sha.hexdigest()
 
 
-def _digest(config: PrepareConfig, hashes: list[str]) -> str:
+def _digest(config: PrepareConfig, identity: dict[str, Any], hashes: list[str]) -> str:
     """A hash of the training text and of all that decides on its ids, but not of where its files lie."""
-    identity = _identity(config)
     decides = {key: identity["data"][key] for key in ("src_lang", "tgt_lang", "src_field", "tgt_field")}
     if config.data.field is not None:
         decides["field"] = config.data.field

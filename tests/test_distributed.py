@@ -1,0 +1,75 @@
+"""Two processes that torchrun starts train as one does, whoever goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.checkpoint import load_checkpoint
+from nmt.cli import main
+
+SETTINGS = ["model.dropout=0", "trainer.keep=2", "trainer.average=2", "trainer.valid_every_steps=4", "trainer.max_steps=10"]
+
+
+def torchrun(*arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "nmt", "train", *arguments]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+def validations(run: str) -> list[dict[str, float]]:
+    rows = [json.loads(line) for line in Path("runs", run, "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if "valid_loss" in row]
+
+
+@pytest.fixture(autouse=True)
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_two_processes_train_as_one_does_and_one_goes_on_where_they_stopped(settings: list[str]) -> None:
+    settings = [*settings, *SETTINGS]
+    assert main(["train", *settings, "run.name=one"]) == 0
+    with torchrun(*settings, "run.name=two") as two:
+        told = two.communicate()[1]
+    assert two.returncode == 0, told
+    assert told.count("stopped at update 10") == 1 and "in each of 2 processes" in told
+    with torchrun(*settings, "run.name=mixed", "trainer.max_steps=6") as mixed:
+        told = mixed.communicate()[1]
+    assert mixed.returncode == 0, told
+    assert main(["train", *settings, "run.name=mixed"]) == 0
+    for name in ("two", "mixed"):
+        for one, other in zip(validations("one"), validations(name), strict=name == "two"):
+            assert other["valid_loss"] == pytest.approx(one["valid_loss"], rel=1e-4) and other["step"] == one["step"]
+        for file in ("last.pt", "best.pt"):
+            single, shared = (load_checkpoint(Path("runs", run, file)) for run in ("one", name))
+            assert single.about["step"] == shared.about["step"] and single.about["tgt_tokens"] == shared.about["tgt_tokens"]
+            torch.testing.assert_close(single.model, shared.model, atol=1e-4, rtol=1e-3)
+    assert len(load_checkpoint("runs/two/last.pt").training["random_others"]) == 1
+
+
+def test_a_signal_ends_both_with_one_checkpoint_and_they_go_on_exactly(settings: list[str]) -> None:
+    settings = [*settings, *SETTINGS, "model.dropout=0.3", "trainer.max_steps=60"]
+    with torchrun(*settings, "run.name=stopped") as stopped:
+        while not Path("runs/stopped/last.pt").exists() and stopped.poll() is None:
+            time.sleep(0.05)
+        stopped.send_signal(signal.SIGTERM)
+        told = stopped.communicate()[1]
+    assert stopped.returncode != 0 and told.count("saved after update") == 1, told
+    for name in ("stopped", "calm"):
+        with torchrun(*settings, f"run.name={name}") as run:
+            told = run.communicate()[1]
+        assert run.returncode == 0, told
+    calm, stopped_ = (load_checkpoint(f"runs/{name}/last.pt") for name in ("calm", "stopped"))
+    torch.testing.assert_close(calm.model, stopped_.model, atol=0, rtol=0)
+
+
+def test_a_mistake_is_told_once(settings: list[str]) -> None:
+    with torchrun(*settings, "model.cell=lstm") as wrong:
+        told = wrong.communicate()[1]
+    assert wrong.returncode != 0 and told.count("nmt: model.cell = 'lstm'") == 1

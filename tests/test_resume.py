@@ -1,0 +1,219 @@
+"""What a run goes on from when something went wrong: damaged files, full disks, other text, a second process; and fine-tuning."""
+
+import dataclasses
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toy_corpus import Composer, sentences, write_pairs
+from training import assert_same, rows, trainer_of
+
+from nmt import pipeline
+from nmt import trainer as trainer_module
+from nmt.checkpoint import load_checkpoint, save_checkpoint
+from nmt.config import TrainConfig
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.files import held
+from nmt.resume import newest
+
+
+def folder_of(config: TrainConfig) -> Path:
+    return Path(config.run.folder) / config.run.name
+
+
+def spoil(path: Path) -> None:
+    """Turn some bytes around in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 64] = bytes(byte ^ 255 for byte in content[middle : middle + 64])
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [spoil, Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:1000])])
+def test_a_damaged_last_falls_back_to_the_one_before_and_the_run_ends_as_if_undisturbed(
+    composed: Composer, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], object]
+) -> None:
+    pipeline.train(calm := composed("run.name=calm"))
+    pipeline.train(composed("trainer.max_steps=7"))
+    folder = folder_of(composed())
+    damage(folder / "last.pt")
+    caplog.clear()
+    assert pipeline.train(composed()) == 0
+    assert "going on from" in caplog.text and "previous.pt, of update 6" in caplog.text
+    for name in ("last.pt", "best.pt"):
+        assert_same(folder_of(calm) / name, folder / name)
+    assert rows(folder)[-1] == rows(folder_of(calm))[-1]
+
+
+def test_where_both_are_damaged_the_newer_is_named(composed: Composer) -> None:
+    pipeline.train(composed("trainer.max_steps=7"))
+    folder = folder_of(composed())
+    for name in ("last.pt", "previous.pt"):
+        spoil(folder / name)
+    with pytest.raises(CheckpointError, match="last.pt"):
+        pipeline.train(composed())
+
+
+def test_nothing_saved_is_nothing_to_go_on_from(tmp_path: Path) -> None:
+    assert newest(tmp_path) is None
+
+
+class FullDisk:
+    """A disk that is full at some of the times when a checkpoint is written, counted from 0."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, full: Callable[[int], bool]) -> None:
+        self.calls, self.full = 0, full
+        monkeypatch.setattr(trainer_module, "save_checkpoint", self.save)
+
+    def save(self, path: Path, checkpoint: Any) -> None:
+        self.calls += 1
+        if self.full(self.calls - 1):
+            raise DataError(f"cannot write {path}: no space left on device")
+        save_checkpoint(path, checkpoint)
+
+
+KEEPING = ("trainer.valid_every_steps=2", "trainer.keep=2", "trainer.average=2", "trainer.ema_decay=0.5")
+
+
+@pytest.mark.parametrize("full", [lambda n: n < 9, lambda n: n % 2 == 0, lambda n: n % 3 != 0, lambda n: 3 < n < 12])
+def test_a_full_disk_costs_nothing_once_there_is_room_again(
+    composed: Composer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, full: Callable[[int], bool]
+) -> None:
+    calm = trainer_of(composed(*KEEPING), "calm")
+    calm.run()
+    disk = FullDisk(monkeypatch, lambda number: number < 20 and full(number))
+    trainer = trainer_of(composed(*KEEPING), "full")
+    trainer.run()
+    assert disk.calls > 20 and "no space left on device; training goes on" in caplog.text
+    names = sorted(path.name for path in calm.folder.glob("*.pt") if path.name != "previous.pt")
+    assert names == sorted(path.name for path in trainer.folder.glob("*.pt") if path.name != "previous.pt")
+    for name in names:
+        assert_same(calm.folder / name, trainer.folder / name)
+
+
+@pytest.mark.parametrize("killed", [3, 6, 8, 11])
+def test_a_kill_while_the_disk_is_full_costs_updates_and_nothing_else(
+    composed: Composer, monkeypatch: pytest.MonkeyPatch, killed: int
+) -> None:
+    calm = trainer_of(composed(*KEEPING), "calm")
+    calm.run()
+    with monkeypatch.context() as patch:
+        FullDisk(patch, lambda number: number >= killed)
+        trainer = trainer_of(composed(*KEEPING), "full")
+        with pytest.raises(DataError, match="training has ended, but .*last.pt cannot be written: make room"):
+            trainer.run()
+    again = trainer_of(composed(*KEEPING), "full")
+    if last := newest(again.folder):
+        again.restore(last)
+    again.run()
+    for name in ("last.pt", "best.pt"):
+        assert_same(calm.folder / name, again.folder / name)
+
+
+def test_records_wait_for_room_too(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
+    trainer = trainer_of(composed())
+    journal = trainer_module.Journal(trainer.folder, trainer.progress, 0.0)
+    journal.file.close()
+    with Path("/dev/full").open("ab") as journal.file:
+        journal.scalars(1, {"loss": 1.0, "tokens_per_second": 1.0})
+        journal.scalars(2, {"loss": 1.0, "tokens_per_second": 1.0})
+        assert caplog.text.count("metrics.jsonl: no space left on device; training goes on") == 1
+        journal.__exit__(None, None, None)
+
+
+def test_two_processes_do_not_train_one_run(composed: Composer) -> None:
+    pipeline.train(config := composed("trainer.max_steps=2"))
+    (leftover := folder_of(config) / ".last.pt.abc.part").touch()
+    with held(folder_of(config), ""), pytest.raises(ConfigError, match="another process is at work in .*run.name="):
+        pipeline.train(composed())
+    assert not leftover.exists()
+    assert pipeline.train(composed()) == 0
+
+
+def test_the_hold_on_a_folder_dies_with_its_process(tmp_path: Path) -> None:
+    code = f"import time, pathlib, nmt.files\nwith nmt.files.held(pathlib.Path({str(tmp_path)!r}), ''): print(flush=True); time.sleep(99)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
+        assert other.stdout
+        other.stdout.readline()
+        with pytest.raises(ConfigError), held(tmp_path, ""):
+            pass
+        other.kill()
+    with held(tmp_path, ""):
+        pass
+
+
+def other_text(tmp_path: Path) -> tuple[str, ...]:
+    """The settings of a corpus with other words."""
+    for name, count, seed in (("train", 60, 7), ("valid", 10, 8)):
+        write_pairs(tmp_path / f"other-{name}", [(f"zebra {src}", f"Zebra {tgt}") for src, tgt in sentences(count, seed)])
+    return "data.name=other", f"data.train=[{tmp_path / 'other-train'}]", f"data.valid=[{tmp_path / 'other-valid'}]"
+
+
+def test_a_model_is_trained_further_on_other_text_with_its_own_pieces(
+    composed: Composer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    pipeline.train(first := composed())
+    parent = folder_of(first) / "best.pt"
+    further = ("run.name=further", f"finetune_from={parent}", "model.encoder_size=24", "model.dropout=0.3", "tokenizer.vocab_size=300")
+    further = (*further, *other_text(tmp_path), "optimizer=adadelta", "scheduler=constant")
+    pipeline.train(config := composed(*further, "trainer.max_steps=1", "trainer.valid_every_steps=1"))
+    assert "its weights, network and pieces" in caplog.text
+    old, new = load_checkpoint(parent), load_checkpoint(folder_of(config) / "last.pt")
+    assert new.src_tokenizer.model == old.src_tokenizer.model and new.config.tokenizer == old.config.tokenizer
+    assert new.config.model == dataclasses.replace(old.config.model, dropout=0.3) and new.about["step"] == 1
+    assert new.about["data"] != old.about["data"]
+    for name, tensor in new.model.items():
+        assert (tensor - old.model[name]).abs().max() < 0.05, "one small update away"
+    parent.unlink()  # a run that has begun needs it no more
+    assert pipeline.train(composed(*further, "trainer.max_steps=3")) == 0
+    assert load_checkpoint(folder_of(config) / "last.pt").about["step"] == 3
+
+
+def test_a_moving_average_begins_with_the_parent(composed: Composer) -> None:
+    pipeline.train(composed("trainer.max_steps=3"))
+    last = folder_of(composed()) / "last.pt"
+    pipeline.train(config := composed("run.name=further", f"finetune_from={last}", "trainer.ema_decay=0.9", "optimizer.lr=1e-9"))
+    torch.testing.assert_close(load_checkpoint(folder_of(config) / "last.pt").model, load_checkpoint(last).model, atol=1e-5, rtol=0)
+
+
+def test_text_that_changed_restarts_the_epoch_on_demand_in_the_old_pieces(
+    composed: Composer, tmp_path: Path, corpus: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    for lang in ("en", "de"):
+        (tmp_path / f"train.{lang}").write_bytes((corpus / f"train.{lang}").read_bytes())
+    settings = (f"data.train=[{tmp_path / 'train'}]", "run.changed_text=restart_epoch", "batches.max_tokens=400")
+    pipeline.train(config := composed(*settings, "trainer.max_steps=5"))
+    before = load_checkpoint(folder_of(config) / "last.pt")
+    assert before.training["batches"]["position"] == 5
+    pipeline.train(composed(*settings, "trainer.max_steps=6"))
+    assert load_checkpoint(folder_of(config) / "last.pt").training["batches"]["position"] == 6, "the text is the same"
+    with (tmp_path / "train.en").open("a") as src, (tmp_path / "train.de").open("a") as tgt:
+        src.write("a zebra .\n" * 50)
+        tgt.write("ein Zebra .\n" * 50)
+    pipeline.train(composed(*settings, "trainer.max_steps=7"))
+    after = load_checkpoint(folder_of(config) / "last.pt")
+    assert "its epoch begins again" in caplog.text and after.training["batches"]["position"] == 1
+    assert after.src_tokenizer.model == before.src_tokenizer.model and after.about["data"] != before.about["data"]
+    pipeline.train(composed(*settings, "trainer.max_steps=8"))
+    assert load_checkpoint(folder_of(config) / "last.pt").training["batches"]["position"] == 2, "and goes on from there"
+
+
+def test_a_mean_that_became_best_right_before_a_kill_is_remembered(composed: Composer) -> None:
+    settings = ("trainer.keep=2", "trainer.average=2", "trainer.valid_every_steps=4")
+    trainer = trainer_of(composed(*settings))
+    save = trainer._save_last
+    trainer._save_last = lambda: trainer.progress.finished == "" and save()  # type: ignore[method-assign]
+    best = load_checkpoint
+    with pytest.raises(DataError):
+        trainer.run()
+    about = best(trainer.folder / "best.pt").about
+    assert load_checkpoint(trainer.folder / "last.pt").training["progress"]["averaged"] is None
+    again = trainer_of(composed(*settings))
+    again.restore(load_checkpoint(again.folder / "last.pt"))
+    assert again.progress.averaged == (about["scores"]["bleu"] if "averaged" in about else None)

@@ -1,0 +1,37 @@
+"""Trainers of the small corpus, and what their runs leave."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt import pipeline
+from nmt.config import PrepareConfig, TrainConfig
+from nmt.data.dataset import PreparedCorpus
+from nmt.data.prepare import prepare
+from nmt.trainer import Trainer
+from nmt.verification import different
+
+
+def trainer_of(config: TrainConfig, name: str = "run") -> Trainer:
+    """A trainer at its first update."""
+    folder = Path(config.run.folder) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return pipeline.build_trainer(config, prepared(config), torch.device("cpu"), folder)
+
+
+def prepared(config: TrainConfig) -> PreparedCorpus:
+    return prepare(PrepareConfig(config.data, config.filter, config.tokenizer))
+
+
+def assert_same(first: Path, second: Path) -> None:
+    """Two checkpoints are equal bit for bit, but for their settings and their times."""
+    assert different(first, second) == []
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows of metrics.jsonl without what differs from one run to the next."""
+    timed = ("tokens_per_second", "seconds")
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [{name: value for name, value in json.loads(line).items() if name not in timed} for line in lines]
