@@ -4,7 +4,7 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -68,12 +68,12 @@ def held(folder: Path, advice: str) -> Iterator[None]:
 
 
 def keep_copy(path: Path, copy: Path) -> None:
-    """Give the file a second name, in place of what had that name; where the file system has no such thing, do nothing."""
-    try:
-        copy.unlink(missing_ok=True)
-        copy.hardlink_to(path)
-    except OSError:
-        return
+    """Give the file a second name, in place of what had that name; where there is no file, or that cannot be done, do nothing."""
+    temporary = copy.with_name(f".{copy.name}.part")
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
+        temporary.hardlink_to(path)
+        temporary.replace(copy)
 
 
 def make_folder(path: str | Path, advice: str) -> Path:

@@ -86,7 +86,8 @@ def refuse_changes(config: TrainConfig, last: Checkpoint, folder: Path) -> None:
         told = ", ".join(f"{key} ({before} in last.pt, {now} now)" for key, before, now in refused[:4])
         more = f" and {len(refused) - 4} more" if len(refused) > 4 else ""
         raise ConfigError(
-            f"{folder} was trained with other settings: {told}{more}; give another run.name= to start a new run, "
+            f"{folder} was trained with other settings: {told}{more}; when a run goes on, only trainer.*, decode.*, run.*, precision and "
+            f"where the text lies may change, but for {' and '.join(FIXED)}: give another run.name= to start a new run, "
             f"with finetune_from={folder / LAST} to begin it with these weights"
         )
 

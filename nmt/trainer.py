@@ -6,7 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -374,7 +374,7 @@ class Trainer:
             if not self._write(path, checkpoint):
                 return False
             del self.waiting[path]
-        if self.processes.first and (self.folder / LAST).exists():
+        if self.processes.first:
             keep_copy(self.folder / LAST, self.folder / PREVIOUS)
         with self.average.applied():
             saved = self._write(self.folder / LAST, self._filled(training))
@@ -393,7 +393,7 @@ class Trainer:
         if self.processes.first:
             try:
                 save_checkpoint(path, checkpoint)
-            except DataError as error:
+            except (DataError, OSError) as error:  # the latter where the whole file system is gone
                 log.warning("warning: %s; training goes on, and the next time that it saves it tries again", error)
                 return False
         return True
@@ -420,7 +420,8 @@ class Trainer:
     def _remove(self, name: str) -> None:
         self.waiting.pop(self.folder / name, None)
         if self.processes.first:
-            (self.folder / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                (self.folder / name).unlink(missing_ok=True)
 
     def _share_done(self) -> float:
         """How much of the run is done, 0 to 1, by the limit that is nearest."""

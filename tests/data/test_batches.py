@@ -27,6 +27,10 @@ class Lists:
     src_lengths: NDArray[np.int32]
     tgt_lengths: NDArray[np.int32]
 
+    @property
+    def line_numbers(self) -> NDArray[np.int32]:
+        return np.arange(101, 101 + len(self), dtype=np.int32)
+
     def __len__(self) -> int:
         return len(self.src_lengths)
 
@@ -94,6 +98,34 @@ def test_make_batch_adds_special_ids_and_padding(tokenizer: Tokenizer) -> None:
     assert (batch.src_tokens, batch.tokens, batch.pairs) == (5, 6, (4, 9))
     assert batch.padding_share == pytest.approx(3 / 14)
     assert {getattr(batch, name).dtype for name in ("src", "src_lengths", "tgt_in", "tgt_out", "tgt_lengths")} == {torch.int64}
+
+
+@given(LENGTHS, st.integers(1, 4))
+@settings(deadline=None)
+def test_shares_of_a_batch_are_its_pairs_padded_no_further_than_they_need(
+    tokenizer: Tokenizer, lengths: list[tuple[int, int]], count: int
+) -> None:
+    pairs = lists(lengths)
+    members = list(range(len(pairs)))
+    batch = make_batch([pairs.src(i) for i in members], [pairs.tgt(i) for i in members], tokenizer, tokenizer, members)
+    for rank in range(min(count, len(members))):
+        share, of = batch.rows(slice(rank, None, count)), members[rank::count]
+        assert same(share, make_batch([pairs.src(i) for i in of], [pairs.tgt(i) for i in of], tokenizer, tokenizer, of))
+    assert same(batch.rows(slice(None)), batch)
+
+
+def test_a_batch_can_be_found_in_the_text(tokenizer: Tokenizer) -> None:
+    found = batches(lists([(3, 3)] * 9), tokenizer)
+    batch = next(found)
+    assert found.line_numbers(batch) == [101 + pair for pair in batch.pairs]
+
+
+def test_an_epoch_can_begin_again(tokenizer: Tokenizer) -> None:
+    found = batches(lists([(5, 5)] * 40), tokenizer)
+    first = next(found)
+    next(found)
+    found.restart_epoch()
+    assert same(next(found), first)
 
 
 def test_a_batch_moves_whole(tokenizer: Tokenizer) -> None:
