@@ -187,12 +187,12 @@ class Trainer:
         # A gradient that overflows since it is scaled up, in float16, is the scaler's business: it leaves the update out and scales less.
         if math.isfinite(summed) and (math.isfinite(norm) or (self.scaler.is_enabled() and self.scaler.get_scale() > 1)):
             self.scaler.step(self.optimizer)
-            self.scaler.update()
             self.average.update()
             self.window.add(batches, summed, norm)
             self.progress.skipped_in_a_row = 0
         else:
             self._skip(batches, summed / tokens, norm)
+        self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.tgt_tokens += tokens
 

@@ -1,7 +1,7 @@
 """Whether a training that is killed goes on exactly: tried with a run's own data and settings."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def _kill_at(trainer: Trainer, update: int) -> Trainer:
     """The trainer, which is killed when it has read the batches of an update and made nothing of them yet."""
     read = trainer.read
 
-    def reading(batches: list[Batch], tokens: int) -> Tensor:
+    def reading(batches: Sequence[Batch], tokens: int) -> Tensor:
         nll = read(batches, tokens)
         if trainer.progress.step == update:
             raise Killed

@@ -39,17 +39,16 @@ def test_two_processes_train_as_one_does_and_one_goes_on_where_they_stopped(sett
         told = two.communicate()[1]
     assert two.returncode == 0, told
     assert told.count("stopped at update 10") == 1 and "in each of 2 processes" in told
-    with torchrun(*settings, "run.name=mixed", "trainer.max_steps=6") as mixed:
+    with torchrun(*settings, "run.name=mixed", "trainer.max_steps=8") as mixed:
         told = mixed.communicate()[1]
     assert mixed.returncode == 0, told
     assert main(["train", *settings, "run.name=mixed"]) == 0
     for name in ("two", "mixed"):
-        for one, other in zip(validations("one"), validations(name), strict=name == "two"):
+        for one, other in zip(validations("one"), validations(name), strict=True):
             assert other["valid_loss"] == pytest.approx(one["valid_loss"], rel=1e-4) and other["step"] == one["step"]
-        for file in ("last.pt", "best.pt"):
-            single, shared = (load_checkpoint(Path("runs", run, file)) for run in ("one", name))
-            assert single.about["step"] == shared.about["step"] and single.about["tgt_tokens"] == shared.about["tgt_tokens"]
-            torch.testing.assert_close(single.model, shared.model, atol=1e-4, rtol=1e-3)
+        single, shared = (load_checkpoint(Path("runs", run, "last.pt")) for run in ("one", name))
+        assert single.about["step"] == shared.about["step"] and single.about["tgt_tokens"] == shared.about["tgt_tokens"]
+        torch.testing.assert_close(single.model, shared.model, atol=1e-4, rtol=1e-3)
     assert len(load_checkpoint("runs/two/last.pt").training["random_others"]) == 1
 
 

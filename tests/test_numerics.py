@@ -64,10 +64,9 @@ def test_too_many_in_a_row_end_the_training_and_keep_what_was_good(composed: Com
     last = load_checkpoint(trainer.folder / "last.pt")
     assert last.about["step"] == 7 and all(bool(tensor.isfinite().all()) for tensor in last.model.values())
     again = trainer_of(composed())
-    position = last.training["batches"] | {"position": last.training["batches"]["position"] + 3}
-    again.batches.load_state_dict(position)
-    lines = again.batches.line_numbers(next(again.batches))
-    assert f"The last of them read pairs {', '.join(map(str, lines[:10]))} and others of data.train" in told
+    again.batches.load_state_dict(last.training["batches"])
+    lines = again.batches.line_numbers([next(again.batches) for _ in range(4)][-1])
+    assert f"The last of them read pairs {', '.join(map(str, lines[:10]))} " in told
 
 
 def test_what_overflows_in_float16_is_the_scalers_business(composed: Composer) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 from toy_corpus import Composer
-from training import assert_same, prepared, rows, trainer_of
+from training import assert_same, prepared, rows, stop_at, trainer_of
 
 from nmt import pipeline
 from nmt.checkpoint import load_checkpoint
@@ -40,14 +40,7 @@ def test_a_continued_run_equals_an_undisturbed_one(composed: Composer, stop: int
     calm.run()
     config = composed(*variant)
     first = trainer_of(config, "stopped")
-    update = first._update
-
-    def stopping(batches: Any) -> None:
-        update(batches)
-        if first.progress.step == stop:
-            signal.raise_signal(signal.SIGTERM)
-
-    first._update = stopping  # type: ignore[method-assign]
+    stop_at(first, stop)
     with pytest.raises(Interrupted):
         first.run()
     torch.manual_seed(99)  # a new process has other random states

@@ -1,6 +1,7 @@
 """Trainers of the small corpus, and what their runs leave."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,18 @@ def prepared(config: TrainConfig) -> PreparedCorpus:
 def assert_same(first: Path, second: Path) -> None:
     """Two checkpoints are equal bit for bit, but for their settings and their times."""
     assert different(first, second) == []
+
+
+def stop_at(trainer: Trainer, update: int) -> None:
+    """Let a signal come within an update."""
+    whole = trainer._update
+
+    def stopping(batches: Any) -> None:
+        whole(batches)
+        if trainer.progress.step == update:
+            signal.raise_signal(signal.SIGTERM)
+
+    trainer._update = stopping  # type: ignore[method-assign]
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
