@@ -38,7 +38,7 @@ SETTINGS = [
     *("data=files", "data.name=soak", "data.src_lang=en", "data.tgt_lang=de", "data.folder=data"),
     *("data.train=[train]", "data.valid=[valid]", "tokenizer.vocab_size=500", "run.threads=1", "precision=fp32"),
     *("model=tiny", "model.embedding_size=32", "model.encoder_size=32", "model.decoder_size=64", "model.readout_size=32"),
-    *("trainer.max_steps=300", "trainer.valid_every_steps=50", "trainer.save_every_steps=20", "batches.accumulate=2"),
+    *("trainer.max_steps=120", "trainer.valid_every_steps=40", "trainer.save_every_steps=15", "batches.accumulate=2"),
     *("trainer.keep=2", "trainer.average=2", "trainer.ema_decay=0.9"),
 ]
 ODD = [
@@ -212,3 +212,7 @@ def main() -> int:
     put_row("soak.json", row, ["seed", "commit"])
     print(*(f"{name}: {value}" for name, value in row.items()), *wrong, sep="\n")
     return 1 if wrong or lost else 0
+
+
+if __name__ == "__main__":
+    main()
