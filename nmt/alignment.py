@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.corpus import read_lines
+from nmt.data.lines import read_lines
 from nmt.errors import DataError
 from nmt.translation import Part
 

@@ -12,11 +12,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from nmt.config import PATH, AverageConfig, EvaluateConfig, InfoConfig, PrepareConfig, TrainConfig, TranslateConfig, config_dir
+from nmt.config import (
+    PATH,
+    AverageConfig,
+    CheckDataConfig,
+    EvaluateConfig,
+    InfoConfig,
+    PrepareConfig,
+    TrainConfig,
+    TranslateConfig,
+    config_dir,
+)
 from nmt.errors import ConfigError, NmtError
 from nmt.schema import load, settings, unknown_setting
 
 VERBS: dict[str, tuple[type, str]] = {
+    "check-data": (CheckDataConfig, "report on parallel text: what is odd, refused or dropped, and whether its sides are aligned"),
     "prepare": (PrepareConfig, "read parallel text, check and clean it, learn subwords, store token ids"),
     "train": (TrainConfig, "train a model; the same command again goes on where it stopped"),
     "evaluate": (EvaluateConfig, "BLEU, chrF and TER of a model or of an existing translation"),
@@ -38,7 +49,7 @@ nmt <verb> --help shows examples and all settings; nmt --version the version. Fi
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0, 2 for a user's mistake, 128 + n for signal n."""
+    """Run one command; returns the exit code: 0, 1 for text that is not in order, 2 for a user's mistake, 128 + n for signal n."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
@@ -69,7 +80,7 @@ def _run(arguments: list[str]) -> int:
     if verb not in VERBS:
         close = difflib.get_close_matches(verb, VERBS, n=1)
         raise ConfigError(f"there is no command {verb!r}" + (f"; did you mean {close[0]}?" if close else f"; there are {', '.join(VERBS)}"))
-    return _run_hydra(verb, [quote_path(argument, path_settings(verb)) for argument in arguments[1:]])
+    return _run_hydra(verb, [quote_path(spell_out(argument, verb), path_settings(verb)) for argument in arguments[1:]])
 
 
 def _run_hydra(verb: str, arguments: list[str]) -> int:
@@ -186,6 +197,12 @@ def path_settings(verb: str) -> dict[str, bool]:
 
 def _mentions(hint: Any, part: Any) -> bool:
     return bool(hint == part) or any(_mentions(argument, part) for argument in get_args(hint))
+
+
+def spell_out(argument: str, verb: str) -> str:
+    """`--json` as `json=true`: so a command's own settings that are on or off may be given."""
+    name = argument.removeprefix("--")
+    return f"{name}=true" if argument != name and settings(VERBS[verb][0]).get(name) is bool else argument
 
 
 def quote_path(argument: str, paths: dict[str, bool]) -> str:

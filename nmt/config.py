@@ -202,6 +202,19 @@ class PrepareConfig:
 
 
 @dataclass(frozen=True)
+class CheckDataConfig:
+    """Everything that `nmt check-data` reads: two files, or all the text of a data configuration."""
+
+    data: DataConfig | None
+    src: FilePath | None
+    tgt: FilePath | None
+    src_lang: str | None
+    tgt_lang: str | None
+    filter: FilterConfig
+    json: bool
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """Everything that `nmt train` reads, and what a checkpoint remembers."""
 

@@ -14,7 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.utils import SACREBLEU_DIR
 
-from nmt.data.corpus import OTHER_SEPARATORS, read_lines
+from nmt.data.lines import OTHER_SEPARATORS, read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.language import base_language
 from nmt.metrics import shown

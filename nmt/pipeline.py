@@ -22,6 +22,7 @@ from nmt.averaging import average_checkpoints
 from nmt.checkpoint import Checkpoint, load_checkpoint, load_checkpoints, outline, save_checkpoint
 from nmt.config import (
     AverageConfig,
+    CheckDataConfig,
     DataConfig,
     DecodeConfig,
     EvaluateConfig,
@@ -33,8 +34,10 @@ from nmt.config import (
     TranslateConfig,
 )
 from nmt.data.batches import Batches
-from nmt.data.corpus import absolute, read_lines, read_pairs
+from nmt.data.check import CorpusCheck, data_of, render
+from nmt.data.corpus import absolute, read_pairs
 from nmt.data.dataset import PreparedCorpus
+from nmt.data.lines import read_lines
 from nmt.data.prepare import prepare as prepare_corpus
 from nmt.data.segments import numbered_chunks
 from nmt.device import keep_freed_memory, pick_device, pick_dtype, seed_everything, set_threads
@@ -59,6 +62,13 @@ from nmt.workers import sharing
 log = logging.getLogger(__name__)
 VERIFIED_PAIRS = 32  # of the validation set, for nmt verify-resume
 SHARED_BATCHES = 4  # how many batches of lines a process takes at once: more sort better by length, fewer are shared out more evenly
+
+
+def check_data(config: CheckDataConfig) -> int:
+    """`nmt check-data`: a report to stdout; returns the exit code, 1 for text that `prepare` would refuse or whose sides look shifted."""
+    report = CorpusCheck(data_of(config), config.filter).report()
+    print(json.dumps(report, ensure_ascii=False) if config.json else render(report))
+    return int(report["verdict"] != "fine")
 
 
 def prepare(config: PrepareConfig) -> None:

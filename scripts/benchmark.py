@@ -30,7 +30,7 @@ from omegaconf import OmegaConf
 
 from nmt.config import TokenizerConfig, TrainConfig, config_dir
 from nmt.data.batches import Batch, make_batch
-from nmt.data.corpus import read_lines
+from nmt.data.lines import read_lines
 from nmt.device import keep_freed_memory
 from nmt.errors import ConfigError, DataError
 from nmt.files import write_text

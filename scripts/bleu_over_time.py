@@ -29,7 +29,7 @@ from experiments import facts, label_bleu, last_line, positive, put_row, read_ro
 
 from nmt.checkpoint import load_checkpoint
 from nmt.config import DataConfig
-from nmt.data.corpus import did_you_mean, read_lines
+from nmt.data.lines import did_you_mean, read_lines
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate import evaluate
 from nmt.files import writing

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from nmt.checkpoint import load_checkpoint
-from nmt.data.corpus import did_you_mean
+from nmt.data.lines import did_you_mean
 from nmt.errors import DataError, NmtError
 from nmt.files import write_text
 

@@ -36,7 +36,7 @@ from experiments import (
     whole,
 )
 
-from nmt.data.corpus import read_lines
+from nmt.data.lines import read_lines
 from nmt.evaluate import evaluate
 from nmt.files import write_text, writing
 

@@ -44,7 +44,7 @@ from omegaconf import OmegaConf
 from published import moses, published_bleu, require_sacremoses
 
 from nmt.checkpoint import load_checkpoint
-from nmt.data.corpus import read_lines
+from nmt.data.lines import read_lines
 from nmt.errors import ConfigError
 from nmt.files import write_text
 

@@ -12,7 +12,7 @@ from experiments import script
 
 from nmt import Translator
 from nmt.alignment import alignment_error_rate, links, read_links, render, word_attention
-from nmt.data.corpus import read_lines
+from nmt.data.lines import read_lines
 from nmt.errors import ConfigError
 from nmt.files import write_text
 from nmt.pictures import save_picture

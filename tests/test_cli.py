@@ -1,5 +1,6 @@
 """The command line: what it prints where, exit codes, any file name, and one clear line for each mistake."""
 
+import json
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from hypothesis import settings as example_settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from nmt.cli import VERBS, main, path_settings, quote_path
+from nmt.cli import VERBS, main, path_settings, quote_path, spell_out
 
 FILE_NAMES = st.text(st.characters(blacklist_characters="\0\n\r", blacklist_categories=["Cs"]), min_size=1, max_size=20)
 
@@ -73,6 +74,47 @@ def test_data_sets_and_splits_can_be_typed_as_they_are() -> None:
             assert parsed(quote_path(f"{key}={value}", paths)) == value
     assert parsed(quote_path("data.train=train[:1000]", paths)) == ["train[:1000]"]
     assert parsed(quote_path("data.train=[train[:1000],train[5%:]]", paths)) == ["train[:1000]", "train[5%:]"]
+
+
+def test_what_is_on_or_off_has_a_short_form() -> None:
+    assert spell_out("--json", "check-data") == "json=true"
+    for argument in ("--json=1", "json", "--src", "--filter", "--multirun", "--help", "--cfg"):
+        assert spell_out(argument, "check-data") == argument
+    assert spell_out("--json", "info") == "--json"
+
+
+def write_sides(folder: Path, src: bytes, tgt: bytes) -> list[str]:
+    (folder / "a b.en").write_bytes(src)
+    (folder / "a b.de").write_bytes(tgt)
+    return ["check-data", f"src={folder / 'a b.en'}", f"tgt={folder / 'a b.de'}"]
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "code", "said"),
+    [
+        (b"a dog\n", b"ein Hund\n", 0, "prepare would take this text"),
+        (b"a\xe2\x80\xa8dog\n\nx\n", b"ein Hund\ny\n\n", 0, "U+2028"),
+        (b"a dog\na cat\n", b"ein Hund\n", 1, "has 2 lines but"),
+        (b"a dog\n", b"ein H\xfcnd\n", 1, "line 1, byte 6 of the line"),
+    ],
+)
+def test_checking_text(tmp_path: Path, capsys: pytest.CaptureFixture[str], src: bytes, tgt: bytes, code: int, said: str) -> None:
+    arguments = write_sides(tmp_path, src, tgt)
+    assert main(arguments) == code
+    told = capsys.readouterr()
+    assert said in told.out and not told.err
+    assert main([*arguments, "--json"]) == code
+    report = json.loads(capsys.readouterr().out)
+    assert (report["verdict"] == "fine") == (code == 0) and report["splits"]["train"]["texts"][0]["files"][0] == str(tmp_path / "a b.en")
+
+
+def test_checking_a_data_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_sides(tmp_path, b"a dog\nthe dog\n", b"ein Hund\nder Hund\n")
+    data = ["data=files", "data.name=x", "data.src_lang=en", "data.tgt_lang=de", f"data.valid={tmp_path / 'a b'}"]
+    assert main(["check-data", *data, f"data.train=[{tmp_path / 'a b'}]", "filter.drop_copies=false"]) == 0
+    told = capsys.readouterr().out
+    assert "train: 2 pairs" in told and "valid: 2 pairs" in told and "training holds 2 of its 2 source lines" in told
+    assert {path.name for path in tmp_path.iterdir()} == {"a b.en", "a b.de"}  # nothing is written
 
 
 def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,6 +200,12 @@ COMMON = ["data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.train=[/n
         (["average", "checkpoints=[]", "output=x.pt"], "checkpoints=[]: one or more files are expected"),
         (["average", "checkpoints=/no/such.pt", "output=x.pt"], "there is no checkpoint /no/such.pt"),
         (["info", "checkpoint=/"], "/ is a folder"),
+        (["check-data"], "what shall be checked? Give src= and tgt="),
+        (["check-data", "src=/no/such.en", "tgt=/no/such.de"], "there is no file /no/such.en"),
+        (["check-data", "src=/usr", "tgt=/usr"], "/usr is a folder, not a text file"),
+        (["check-data", "srcs=a"], "there is no setting srcs; did you mean src?"),
+        (["check-data", "data=files", *COMMON], "there is no file /no/such.en"),
+        (["chek-data"], "there is no command 'chek-data'; did you mean check-data?"),
         (["train", *COMMON, "no_equals_sign"], "no_equals_sign"),
         (["train", *COMMON, "--config-dir", "/no/such/folder"], "/no/such/folder"),
         (["train", "--nosuchflag"], "--nosuchflag"),

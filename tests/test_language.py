@@ -1,6 +1,6 @@
 import pytest
 
-from nmt.language import base_language, word_separator
+from nmt.language import SCRIPTS, base_language, script_of, scripts, word_separator
 
 
 @pytest.mark.parametrize(("code", "base"), [("de", "de"), ("zh-CN", "zh"), ("zh_Hant", "zh"), ("JPN", "ja"), ("cmn_Hans", "zh"), ("", "")])
@@ -11,3 +11,26 @@ def test_the_language_of_a_code(code: str, base: str) -> None:
 def test_where_no_spaces_are_written() -> None:
     assert {word_separator(code) for code in ("de", "ko", "")} == {" "}
     assert {word_separator(code) for code in ("zh", "ja", "tha", "lo", "my", "km_KH")} == {""}
+
+
+def test_the_scripts_of_a_language() -> None:
+    assert scripts("pt-BR") == {"LATIN"} and scripts("uk") == {"CYRILLIC"} and scripts("jpn") == {"CJK", "HIRAGANA", "KATAKANA"}
+    assert scripts("") == scripts("sr") == scripts("xx") == frozenset()
+    codes = " ".join(SCRIPTS.values()).split()
+    assert len(codes) == len(set(codes))
+
+
+@pytest.mark.parametrize(
+    ("chars", "script"),
+    [
+        ("aZéßÿ", "LATIN"),
+        ("яЇ", "CYRILLIC"),
+        ("犬㐀", "CJK"),
+        ("のっ", "HIRAGANA"),
+        ("개", "HANGUL"),
+        ("ب", "ARABIC"),
+        ("1 .µªー\u0301\ue000\ud800", ""),
+    ],
+)
+def test_the_script_of_a_letter(chars: str, script: str) -> None:
+    assert {script_of(char) for char in chars} == {script}

@@ -12,12 +12,12 @@ LAYERS = [
     {"errors", "language", "interruption"},
     {"schema", "files", "network", "workers"},
     {"config"},
-    {"metrics", "progress", "translation", "coverage", "loss", "subwords"}
+    {"metrics", "progress", "translation", "coverage", "loss", "subwords", "data.lines", "data.shift", "data.scan"}
     | {"model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
     | {"model.kernels", "model.norm", "model.steps", "model.cell", "model.unroll_normalized"},
     {"device", "tokenizer", "data.corpus", "data.hub", "data.filters", "data.segments", "data.dataset", "data.batches", "model.seq2seq"}
     | {"model.inference", "model.ensemble", "optimizer", "scheduler", "checkpoint", "search", "sampling", "evaluate"},
-    {"translator", "data.prepare", "journal"},
+    {"translator", "data.prepare", "data.check", "journal"},
     {"alignment"},
     {"pictures"},
     {"validation", "trainer", "rehearsal", "resume", "averaging"},

@@ -1,104 +1,21 @@
-"""Raw text: lines of a file or stream, and aligned pairs of lines from files side by side, .tsv, .jsonl or a data set of splits."""
+"""Aligned pairs of lines: from files side by side, .tsv, .jsonl or a data set of splits."""
 
-import bz2
-import difflib
-import gzip
+import functools
 import itertools
 import json
-import lzma
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, cast
+from typing import Any
 
 from nmt.config import DataConfig
 from nmt.data import hub
+from nmt.data.lines import OPENERS, OTHER_SEPARATORS, did_you_mean, line_content, raw_lines, read_lines
 from nmt.errors import ConfigError, DataError
 
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-BOM = b"\xef\xbb\xbf"
-MAGIC = (
-    ("gzip", b"\x1f\x8b", 0),
-    ("bzip2", b"1AY&SY", 4),
-    ("xz", b"\xfd7zXZ\x00", 0),
-    ("zip", b"PK\x03\x04", 0),
-    ("zstd", b"\x28\xb5\x2f\xfd", 0),
-)
-# What str.splitlines() and text-mode reading take for the end of a line, and we do not.
-OTHER_SEPARATORS = "\r\u2028\u2029\x85\x0b\x0c"
-
-
-def read_lines(source: str | Path | BinaryIO, name: str | None = None) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file (plain, .gz, .bz2 or .xz) or binary stream, each as soon as it is there.
-
-    Only "\\n" ends a line, "\\r\\n" loses its one "\\r", a byte order mark at the start is dropped, and a last line counts without its
-    "\\n". Control characters are text.
-
-    Args:
-        source: a path, or a binary stream such as `sys.stdin.buffer`, which is left open.
-        name: what errors call the source; by default its path, or "stdin".
-
-    Raises:
-        DataError: the file is missing, a folder, unreadable, cut off, compressed under a plain name, UTF-16, or not UTF-8.
-    """
-    if not isinstance(source, str | Path):
-        yield from _decoded(source, name or "stdin")
-        return
-    path = Path(source)
-    opener = OPENERS.get(path.suffix, open)
-    try:
-        with cast(BinaryIO, opener(path, "rb")) as stream:
-            yield from _decoded(stream, name or str(path))
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        _refuse(path, name or str(path), error)
-
-
-def _decoded(stream: BinaryIO, name: str) -> Iterator[str]:
-    for number, raw in enumerate(stream, start=1):
-        if number == 1:
-            _check_start(raw, name)
-            raw = raw.removeprefix(BOM)
-        if raw.endswith(b"\n"):
-            raw = raw[:-1].removesuffix(b"\r")
-        try:
-            yield raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name}, line {number}, byte {error.start + 1} of the line: 0x{raw[error.start]:02x} is not valid UTF-8; "
-                "convert the file to UTF-8, for example with iconv"
-            ) from error
-
-
-def _check_start(raw: bytes, name: str) -> None:
-    for kind, magic, offset in MAGIC:
-        if raw.startswith(magic, offset):
-            raise DataError(f"{name} holds {kind}-compressed bytes, not text: unpack it, or give it the ending of how it is packed")
-    start = raw[:1000]
-    zeros = max(start[0::2].count(0), start[1::2].count(0))
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or (len(start) >= 4 and zeros >= 0.4 * len(start)):
-        raise DataError(f"{name} is UTF-16 or UTF-32 text, not UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8")
-
-
-def _refuse(path: Path, name: str, error: Exception) -> NoReturn:
-    """Turn what went wrong with a file into one line."""
-    if isinstance(error, FileNotFoundError):
-        raise DataError(f"there is no file {name}{did_you_mean(path)}") from error
-    if isinstance(error, IsADirectoryError):
-        raise DataError(f"{name} is a folder, not a text file") from error
-    if path.suffix in OPENERS and getattr(error, "errno", None) is None:
-        raise DataError(f"{name} cannot be unpacked as {path.suffix}; it is cut off, damaged or of another format: {error}") from error
-    raise DataError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def did_you_mean(path: Path) -> str:
-    """The end of an error about a missing file: the most similar names of its folder, or that there is no such folder."""
-    try:
-        names = sorted(entry.name for entry in path.parent.iterdir())
-    except OSError:
-        return f" (there is no folder {path.parent})" if not path.parent.is_dir() else ""
-    similar = difflib.get_close_matches(path.name, names, n=3)
-    return f"; did you mean {' or '.join(str(path.parent / name) for name in similar)}?" if similar else ""
+Row = tuple[int, str | None, str | None]
+Lines = Callable[[Path], Iterator[str]]
+Refuse = Callable[[DataError], None]
 
 
 def find_files(items: Sequence[str | Sequence[str]], data: DataConfig) -> list[tuple[Path, ...]]:
@@ -169,6 +86,10 @@ def _format(path: Path) -> str | None:
     return suffix if suffix in (".tsv", ".jsonl") else None
 
 
+def _raise(error: DataError) -> None:
+    raise error
+
+
 def read_pairs(items: Sequence[str | Sequence[str]], data: DataConfig) -> Iterator[tuple[str, str]]:
     """Yield the (source, target) lines of every item, one after the other; see `find_files` for what an item is.
 
@@ -181,62 +102,103 @@ def read_pairs(items: Sequence[str | Sequence[str]], data: DataConfig) -> Iterat
         DataError: a file is unreadable (see `read_lines`) or empty, two files differ in length, or a field is missing or not one line;
             a data set cannot be had (see `hub.rows`).
     """
+    for names, rows in sources(items, data):
+        empty = True
+        for _, src, tgt in rows:
+            empty = False
+            if src is not None and tgt is not None:  # otherwise an error follows
+                yield src, tgt
+        if empty:
+            raise nothing_in(names)
+
+
+def sources(
+    items: Sequence[str | Sequence[str]], data: DataConfig, lines: Lines = read_lines, refuse: Refuse = _raise
+) -> Iterator[tuple[tuple[str, ...], Iterator[Row]]]:
+    """Yield what each item is read from (two files, or one, or a split) and its rows: a number from 1, the source, the target.
+
+    Args:
+        items: see `find_files`.
+        data: see `read_pairs`.
+        lines: reads a file.
+        refuse: is given the error of each row that is none, and of files of different lengths. Where it returns, reading goes on: without
+            the row, and with None for the lines that the shorter file lacks.
+
+    Raises:
+        ConfigError, DataError: as `read_pairs`, but that an empty item is no error.
+    """
     if data.path is not None:
-        sources = [(f"data.path={data.path}, split {item}", _split(item, data)) for item in items]  # type: ignore[arg-type]
-    else:
-        sources = [(" and ".join(map(str, files)), _pairs_of(files, data)) for files in find_files(items, data)]
-    for name, pairs in sources:
-        pair = None
-        for pair in pairs:
-            yield pair
-        if pair is None:
-            raise DataError(f"{name}: there is no line of text")
+        for split in items:
+            name = f"data.path={data.path}, split {split}"
+            rows = enumerate(hub.rows(split, data), start=1)  # type: ignore[arg-type]
+            yield (name,), _parsed(rows, functools.partial(_texts, keys=_keys(data), name=f"{name}, row"), refuse)
+        return
+    for files in find_files(items, data):
+        yield tuple(map(str, files)), _rows_of(files, data, lines, refuse)
 
 
-def _split(split: str, data: DataConfig) -> Iterator[tuple[str, str]]:
-    src_key, tgt_key = _keys(data)
-    for number, row in enumerate(hub.rows(split, data), start=1):
-        where = f"data.path={data.path}, split {split}, row {number}"
-        yield _value(row, src_key, where), _value(row, tgt_key, where)
+def nothing_in(names: Sequence[str]) -> DataError:
+    """The error about an item without a row."""
+    return DataError(f"{' and '.join(names)}: there is no line of text")
 
 
-def _pairs_of(files: tuple[Path, ...], data: DataConfig) -> Iterator[tuple[str, str]]:
+def _rows_of(files: tuple[Path, ...], data: DataConfig, lines: Lines, refuse: Refuse) -> Iterator[Row]:
     if len(files) == 2:
-        return _side_by_side(files[0], files[1])
-    return _tsv(files[0], data) if _format(files[0]) == ".tsv" else _jsonl(files[0], data)
+        yield from _side_by_side(files[0], files[1], lines, refuse)
+        return
+    path, numbered = files[0], enumerate(lines(files[0]), start=1)
+    if _format(path) == ".tsv":
+        yield from _parsed(numbered, functools.partial(_cells, columns=_columns(numbered, path, data), path=path), refuse)
+    else:
+        yield from _parsed(numbered, functools.partial(_json_texts, keys=_keys(data), name=f"{path}, line"), refuse)
 
 
-def _side_by_side(src_file: Path, tgt_file: Path) -> Iterator[tuple[str, str]]:
-    for src, tgt in itertools.zip_longest(read_lines(src_file), read_lines(tgt_file)):
-        if src is None or tgt is None:
-            raise _different_lengths(src_file, tgt_file)
-        yield src, tgt
+def _parsed(numbered: Iterator[tuple[int, Any]], parse: Callable[[int, Any], tuple[str, str]], refuse: Refuse) -> Iterator[Row]:
+    for number, row in numbered:
+        try:
+            src, tgt = parse(number, row)
+        except DataError as error:
+            refuse(error)
+        else:
+            yield number, src, tgt
 
 
-def _different_lengths(src_file: Path, tgt_file: Path) -> DataError:
-    counts, hint = [], ""
-    for path in (src_file, tgt_file):
-        count = 0
-        for count, line in enumerate(read_lines(path), start=1):
-            if not hint and (found := next((char for char in OTHER_SEPARATORS if char in line), None)):
-                hint = f"; line {count} of {path} holds U+{ord(found):04X}, which some programs take for the end of a line"
-        counts.append(count)
-    return DataError(f"{src_file} has {counts[0]:,} lines but {tgt_file} has {counts[1]:,}; they must match line by line{hint}")
+def _side_by_side(src_file: Path, tgt_file: Path, lines: Lines, refuse: Refuse) -> Iterator[Row]:
+    number, shorter = 0, 0
+    for number, (src, tgt) in enumerate(itertools.zip_longest(lines(src_file), lines(tgt_file)), start=1):
+        yield number, src, tgt
+        shorter += src is not None and tgt is not None
+    if shorter < number:
+        src_lines, tgt_lines = (shorter, number) if src is None else (number, shorter)
+        counts = f"{src_file} has {src_lines:,} lines but {tgt_file} has {tgt_lines:,}"
+        refuse(DataError(f"{counts}; they must match line by line{_separator_hint(src_file) or _separator_hint(tgt_file)}"))
 
 
-def _tsv(path: Path, data: DataConfig) -> Iterator[tuple[str, str]]:
+def _separator_hint(path: Path) -> str:
+    """The end of an error: the first line that other programs take for several."""
+    separators = [(ord(char), char.encode()) for char in OTHER_SEPARATORS]
+    for number, raw in enumerate(raw_lines(path, str(path)) if path.is_file() else (), start=1):
+        if found := next((code for code, char in separators if char in line_content(raw, number)), None):
+            return f"; line {number} of {path} holds U+{found:04X}, which some programs take for the end of a line"
+    return ""
+
+
+def _columns(numbered: Iterator[tuple[int, str]], path: Path, data: DataConfig) -> tuple[int, int]:
+    """The columns of source and target from 0; takes the header off where there is one."""
     if data.field is not None:
         raise ConfigError(
             f"data.field={data.field}: the rows of {path} have no keys; name its columns by data.src_field and data.tgt_field"
         )
     fields = (data.src_field if data.src_field is not None else 1, data.tgt_field if data.tgt_field is not None else 2)
-    rows = ((number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1))
-    header = next(rows, (1, []))[1] if any(isinstance(field, str) for field in fields) else []
-    src, tgt = (_column(field, header, path) for field in fields)
-    for number, row in rows:
-        if len(row) <= max(src, tgt):
-            raise DataError(f"{path}, line {number}: there is no column {max(src, tgt) + 1}, the line has {len(row)} (columns end at tabs)")
-        yield row[src], row[tgt]
+    header = next(numbered, (1, ""))[1].split("\t") if any(isinstance(field, str) for field in fields) else []
+    return _column(fields[0], header, path), _column(fields[1], header, path)
+
+
+def _cells(number: int, line: str, columns: tuple[int, int], path: Path) -> tuple[str, str]:
+    cells, last = line.split("\t"), max(columns)
+    if len(cells) <= last:
+        raise DataError(f"{path}, line {number}: there is no column {last + 1}, the line has {len(cells)} (columns end at tabs)")
+    return cells[columns[0]], cells[columns[1]]
 
 
 def _column(field: str | int, header: list[str], path: Path) -> int:
@@ -249,15 +211,17 @@ def _column(field: str | int, header: list[str], path: Path) -> int:
     return header.index(field)
 
 
-def _jsonl(path: Path, data: DataConfig) -> Iterator[tuple[str, str]]:
-    src_key, tgt_key = _keys(data)
-    for number, line in enumerate(read_lines(path), start=1):
-        where = f"{path}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{where} is not JSON: {error}") from error
-        yield _value(row, src_key, where), _value(row, tgt_key, where)
+def _json_texts(number: int, line: str, keys: tuple[str, str], name: str) -> tuple[str, str]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{name} {number} is not JSON: {error}") from error
+    return _texts(number, row, keys, name)
+
+
+def _texts(number: int, row: Any, keys: tuple[str, str], name: str) -> tuple[str, str]:
+    src, tgt = (_value(row, key, f"{name} {number}") for key in keys)
+    return src, tgt
 
 
 def _keys(data: DataConfig) -> tuple[str, str]:

@@ -3,13 +3,14 @@
 import re
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config import FilterConfig
+from nmt.errors import DataError
 
 # Below this many pieces on the longer side a ratio says nothing: "Yes." may well be five words.
 RATIO_FROM_PIECES = 10
@@ -70,11 +71,26 @@ class TextFilter:
         """Which pairs are kept, in the order in which they came, each duplicate only at its first place; and the counts so far."""
         kept = np.frombuffer(self._kept, dtype=np.bool_).copy()
         if self.config.drop_duplicates:
-            first = np.zeros(len(kept), dtype=np.bool_)
-            first[np.unique(np.frombuffer(self._hashes, dtype=np.uint64), return_index=True)[1]] = True
-            self._counts.duplicates = int(np.count_nonzero(kept & ~first))
-            kept &= first
+            duplicates = self.duplicates()
+            self._counts.duplicates = len(duplicates)
+            kept[duplicates] = False
         return kept, self._counts
+
+    def duplicates(self) -> NDArray[np.int64]:
+        """The places, from 0, of the pairs that came before and are not dropped for another reason; drop_duplicates is on."""
+        repeated = np.frombuffer(self._kept, dtype=np.bool_).copy()
+        repeated[np.unique(np.frombuffer(self._hashes, dtype=np.uint64), return_index=True)[1]] = False
+        return np.flatnonzero(repeated)
+
+    def first_place(self, place: int) -> int:
+        """Where the pair at a place, from 0, came first; drop_duplicates is on."""
+        return self._hashes.index(self._hashes[place])
+
+
+def nothing_left(counts: FilterCounts) -> DataError:
+    """The error about training text all of which is dropped."""
+    dropped = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in asdict(counts).items() if name != "read" and value)
+    return DataError(f"no pair of data.train is left after filtering: {counts.read:,} read; {dropped}; the limits are filter.*")
 
 
 def fits(src_lengths: NDArray[np.int64], tgt_lengths: NDArray[np.int64], config: FilterConfig, counts: FilterCounts) -> NDArray[np.bool_]:

@@ -21,7 +21,8 @@ from nmt.config import DataConfig, PrepareConfig, TokenizerConfig
 from nmt.data import hub
 from nmt.data.corpus import absolute, find_files, read_pairs
 from nmt.data.dataset import PairWriter, PreparedCorpus, read_manifest, write_manifest, write_tokenizers, write_valid
-from nmt.data.filters import FilterCounts, Overlap, TextFilter, fits, processed_warnings
+from nmt.data.filters import FilterCounts, Overlap, TextFilter, fits, nothing_left, processed_warnings
+from nmt.data.scan import TextScan
 from nmt.errors import ConfigError, DataError
 from nmt.tokenizer import Tokenizer, sample, train_tokenizers
 
@@ -166,16 +167,19 @@ def _write(folder: Path, config: PrepareConfig, given: Tokenizers | None, inputs
     for file in itertools.chain(*inputs.values()):
         file["sha256"] = _sha256(file["path"])
     held_out = {split: list(read_pairs(items, data)) for split, items in (("valid", data.valid), ("test", data.test)) if items}
-    text_filter, overlap = TextFilter(config.filter), Overlap(held_out)
-    training = sample(_cleaned(data, text_filter, overlap), config.tokenizer.sample_lines, config.tokenizer.seed)
+    text_filter, overlap, scan = TextFilter(config.filter), Overlap(held_out), TextScan(data.src_lang, data.tgt_lang)
+    training = sample(_cleaned(data, text_filter, overlap, scan), config.tokenizer.sample_lines, config.tokenizer.seed)
     kept, counts = text_filter.finish()
-    _refuse_empty(int(kept.sum()), counts, config)
+    if not kept.any():
+        raise nothing_left(counts)
     tokenizers = given or _learned(training, config.tokenizer)
-    warnings = overlap.warnings() + _processed({"train": training[:CHECKED_LINES], **held_out}, data)
+    shifted = [f"train: the sides look shifted against each other: {shift}" for shift in scan.shifts()]
+    warnings = shifted + overlap.warnings() + _processed({"train": training[:CHECKED_LINES], **held_out}, data)
     del training
     with PairWriter(folder, tokenizers[0].vocab_size, tokenizers[1].vocab_size) as writer:
         _encode(config, kept, counts, tokenizers, writer)
-    _refuse_empty(writer.pairs, counts, config)
+    if not writer.pairs:
+        raise nothing_left(counts)
     write_tokenizers(folder, *tokenizers)
     write_valid(folder, held_out["valid"])
     statistics = writer.statistics() | {
@@ -190,7 +194,8 @@ def _write(folder: Path, config: PrepareConfig, given: Tokenizers | None, inputs
     identity = _identity(config, given)
     manifest = {"digest": _digest(config, identity, hashes), "configuration": identity, "inputs": inputs, "statistics": statistics}
     write_manifest(folder, manifest)
-    print(counts.table(config.filter), *(f"warning: {warning}" for warning in warnings), sep="\n", file=sys.stderr)
+    told = (counts.table(config.filter), f"odd lines of it: {scan.summary()}", *(f"warning: {warning}" for warning in warnings))
+    print(*told, sep="\n", file=sys.stderr)
 
 
 def _learned(training: TextPairs, config: TokenizerConfig) -> Tokenizers:
@@ -198,8 +203,10 @@ def _learned(training: TextPairs, config: TokenizerConfig) -> Tokenizers:
     return train_tokenizers((src for src, _ in training), (tgt for _, tgt in training), config)
 
 
-def _cleaned(data: DataConfig, text_filter: TextFilter, overlap: Overlap) -> Iterator[tuple[str, str]]:
-    for src, tgt in tqdm(read_pairs(data.train, data), desc="reading", unit=" pairs", unit_scale=True, disable=None):
+def _cleaned(data: DataConfig, text_filter: TextFilter, overlap: Overlap, scan: TextScan) -> Iterator[tuple[str, str]]:
+    pairs = tqdm(read_pairs(data.train, data), desc="reading", unit=" pairs", unit_scale=True, disable=None)
+    for number, (src, tgt) in enumerate(pairs, start=1):
+        scan.see(number, src, tgt)
         if text_filter.accept(src, tgt):
             overlap.see(src, tgt)
             yield src, tgt
@@ -224,12 +231,6 @@ def _processed(splits: dict[str, TextPairs], data: DataConfig) -> list[str]:
         for side, lang in enumerate((data.src_lang, data.tgt_lang))
         for warning in processed_warnings(f"{split}.{lang}", [pair[side] for pair in pairs])
     ]
-
-
-def _refuse_empty(left: int, counts: FilterCounts, config: PrepareConfig) -> None:
-    if left == 0:
-        dropped = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in asdict(counts).items() if name != "read" and value)
-        raise DataError(f"no pair of data.train is left after filtering: {counts.read:,} read; {dropped}; the limits are filter.*")
 
 
 def _refuse_changed(inputs: Inputs) -> None:

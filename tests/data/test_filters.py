@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import FilterConfig
-from nmt.data.filters import FilterCounts, Overlap, TextFilter, fits, processed_warnings
+from nmt.data.filters import FilterCounts, Overlap, TextFilter, fits, nothing_left, processed_warnings
 
 CONFIG = FilterConfig(max_pieces=20, max_ratio=2.0, drop_copies=True, drop_duplicates=True)
 PAIRS = [
@@ -36,6 +36,17 @@ def test_text_filter() -> None:
     assert kept == [0, 7, 8, 9]
     assert counts == FilterCounts(read=10, blank=3, copies=2, duplicates=1)
     assert counts.kept == 4
+
+
+def test_where_duplicates_are_and_came_first() -> None:
+    text_filter = TextFilter(CONFIG)
+    for src, tgt in [*PAIRS, ("a cat", "a cat"), ("a dog", "der Hund")]:
+        text_filter.accept(src, tgt)
+    assert [(place, text_filter.first_place(place)) for place in text_filter.duplicates().tolist()] == [(6, 0), (11, 7)]
+
+
+def test_what_is_said_where_nothing_is_left() -> None:
+    assert "3 read; 2 blank, 1 too long; the limits are filter.*" in str(nothing_left(FilterCounts(read=3, blank=2, too_long=1)))
 
 
 def test_text_filter_without_copies_and_duplicates() -> None:

@@ -115,6 +115,25 @@ def test_overlap_and_processed_text_are_warned_about(config: PrepareConfig, tmp_
     assert "warning: valid: training holds" in capsys.readouterr().err
 
 
+def test_what_is_odd_in_the_training_text_is_said(config: PrepareConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare(config)
+    assert "\nodd lines of it: nothing\n" in capsys.readouterr().err
+    write_pairs(tmp_path / "train", [*PAIRS, ("a\rb", "c\x00"), ("", "leer"), ("собака", "Hund")])
+    prepare(config)
+    told = r"odd lines of it: 1 \r inside, 1 other control characters, 1 blank on one side only, 1 mostly in a foreign script"
+    assert f"\n{told}\n" in capsys.readouterr().err
+
+
+def test_shifted_sides_are_warned_about(config: PrepareConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = [("dog " * (number * 7 % 11 + 1) + str(number), "Hund " * (number * 7 % 11 + 1) + str(number)) for number in range(300)]
+    write_pairs(tmp_path / "train", pairs)
+    assert not any("shifted" in warning for warning in prepare(config).statistics["warnings"])
+    src, tgt = zip(*pairs, strict=True)
+    write_pairs(tmp_path / "train", list(zip(src, [*tgt[:50], *tgt[51:], "Ende"], strict=True)))
+    assert any("shifted" in warning and "n-1 of the target" in warning for warning in prepare(config).statistics["warnings"])
+    assert "warning: train: the sides look shifted against each other: from about line 5" in capsys.readouterr().err
+
+
 def test_the_second_time_does_nothing(config: PrepareConfig, writes: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     first = prepare(config)
     capsys.readouterr()
