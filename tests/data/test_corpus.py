@@ -104,6 +104,11 @@ def test_utf16(tmp_path: Path, encoding: str) -> None:
     refused(write(tmp_path / "wide.en", "A man.\nTwo men.\n".encode(encoding)), "wide.en", "UTF-16")
 
 
+@pytest.mark.parametrize("content", [b"\0\0\0\0\n", b"\0\n" * 9, b"a\0\0b\0\0\n", b"\0" * 999 + b"a"])
+def test_nuls_are_no_utf16(tmp_path: Path, content: bytes) -> None:
+    assert "\n".join(read_lines(write(tmp_path / "nul.en", content))).encode() == content.removesuffix(b"\n")
+
+
 @pytest.mark.parametrize(("packing", "kind"), [(".gz", "gzip"), (".bz2", "bzip2"), (".xz", "xz")])
 def test_packed_under_a_text_name_and_the_reverse(tmp_path: Path, packing: str, kind: str) -> None:
     packed = PACKERS[packing](b"A man.\n" * 10_000)
