@@ -1,5 +1,9 @@
 """The three kinds of mistake that a user can make; the command line prints one and exits with code 2."""
 
+import re
+
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
 
 class NmtError(Exception):
     """A mistake in what the user gave. The message names the file or key, the value, what is allowed, and the way out."""
@@ -15,3 +19,8 @@ class DataError(NmtError):
 
 class CheckpointError(NmtError):
     """A checkpoint is missing, incomplete, damaged, or of another format."""
+
+
+def escaped(text: str) -> str:
+    """Text of whatever origin as a terminal may show it: control characters, which could steer it, are written out, such as "\\x1b"."""
+    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

@@ -10,9 +10,9 @@ import math
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import torch
 from tqdm import tqdm
@@ -37,10 +37,10 @@ from nmt.data.dataset import PreparedCorpus
 from nmt.data.prepare import prepare as prepare_corpus
 from nmt.data.segments import numbered_chunks
 from nmt.device import keep_freed_memory, pick_device, pick_dtype, seed_everything, set_threads
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError, escaped
 from nmt.evaluate import Report, check_lengths, test_set
 from nmt.evaluate import evaluate as score
-from nmt.files import make_folder, writing
+from nmt.files import make_folder, same_file, streaming, writing
 from nmt.interruption import Interrupted
 from nmt.metrics import shown
 from nmt.pictures import draw_each
@@ -112,9 +112,11 @@ def translate(config: TranslateConfig) -> None:
         raise ConfigError(f"nbest={config.nbest} needs format=jsonl: a text line holds one translation")
     if config.workers > 1 and config.attention:
         raise ConfigError(f"workers={config.workers}: the pictures of attention= are drawn by one process; leave one of the two out")
-    lines = _begun(read_lines(config.input)) if config.input else read_lines(sys.stdin.buffer)
+    if config.stream and config.output and same_file(config.input or "/dev/stdin", config.output):
+        raise ConfigError(f"stream=true would write over {config.output} while it is being read: give another output=, or leave stream out")
+    lines = _begun(read_lines(config.input)) if config.input else read_lines(_standard(sys.stdin, "input"))
     pictures = make_folder(config.attention, "give another attention=") if config.attention else None
-    with _output(config.output) as out:
+    with _output(config) as out:
         checkpoints = load_checkpoints(config.checkpoint)
         if config.workers > 1:
             rows = _shared_rows(config, checkpoints, lines)
@@ -137,7 +139,7 @@ def average(config: AverageConfig) -> None:
 
 def info(config: InfoConfig) -> None:
     """`nmt info`: what a checkpoint is, on stdout."""
-    print(f"checkpoint: {config.checkpoint}", *outline(load_checkpoint(config.checkpoint)), sep="\n")
+    print(*map(escaped, [f"checkpoint: {config.checkpoint}", *outline(load_checkpoint(config.checkpoint))]), sep="\n")
 
 
 def _machine(run: RunConfig | MachineConfig) -> torch.device:
@@ -204,7 +206,7 @@ def _score_model(config: EvaluateConfig) -> tuple[Report, list[str]]:
         references,
         lang,
         unfinished=sum(not translation.finished for translation in translations),
-        perplexity=None if len(checkpoints) > 1 else math.exp(min(mean_loss(translator.models[0], batches, dtype), 100.0)),
+        perplexity=None if len(checkpoints) > 1 or not batches else math.exp(min(mean_loss(translator.models[0], batches, dtype), 100.0)),
         seconds=seconds,
         precision=str(dtype).removeprefix("torch."),
     )
@@ -270,13 +272,17 @@ def _begun(lines: Iterator[str]) -> Iterator[str]:
     return itertools.chain(first, lines)
 
 
-@contextmanager
-def _output(path: str | None) -> Iterator[BinaryIO]:
-    if path is None:
-        yield sys.stdout.buffer
-    else:
-        with writing(path) as file:
-            yield file
+def _output(config: TranslateConfig) -> AbstractContextManager[BinaryIO]:
+    if config.output is None:
+        return nullcontext(_standard(sys.stdout, "output"))
+    return (streaming if config.stream else writing)(config.output)
+
+
+def _standard(stream: TextIO | None, name: str) -> BinaryIO:
+    """The bytes of standard input or output, which a shell may have closed."""
+    if stream is None:
+        raise DataError(f"standard {name} is closed: give {name}=FILE")
+    return stream.buffer
 
 
 def _versions() -> dict[str, str]:
