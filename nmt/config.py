@@ -69,7 +69,7 @@ class TokenizerConfig:
     type: Literal["bpe", "unigram"]
     joint: bool
     vocab_size: Annotated[int, Range(8, 1_000_000)]
-    character_coverage: Annotated[float, Range(0.9, 1)]
+    character_coverage: Annotated[float, Range(0.98, 1)]
     byte_fallback: bool
     sample_lines: Count
     seed: Seed
