@@ -19,6 +19,7 @@ Matrix = NDArray[np.float32]
 
 WORD_START = "▁"
 ELLIPSIS = "…"
+DRAWN = 40  # words of each side that a picture shows, and so the most parts of a line that it needs
 END = "</s>"  # how the column of the end symbol is labelled
 BYTE = re.compile("<0x[0-9A-F]{2}>")
 LINK = re.compile("([0-9]+)-([0-9]+)")
@@ -82,7 +83,7 @@ def join_pieces(pieces: Sequence[str]) -> tuple[list[str], list[int]]:
     return (words[:-1], starts[:-1]) if words and not words[-1] else (words, starts)
 
 
-def clip(attention: WordAttention, limit: int = 40) -> WordAttention:
+def clip(attention: WordAttention, limit: int = DRAWN) -> WordAttention:
     """At most `limit` words a side: what is beyond is pooled under an ellipsis, which stands for the last of them."""
     src_words, columns = _clip(attention.src_words, limit)
     tgt_words, rows = _clip(attention.tgt_words, limit)
@@ -141,7 +142,7 @@ def read_links(path: str | Path) -> Iterator[Links]:
         yield frozenset((int(match[1]), int(match[2])) for _, match in matches if match)
 
 
-def render(attention: WordAttention, limit: int = 40) -> str:
+def render(attention: WordAttention, limit: int = DRAWN) -> str:
     """The attention as text: a row for each target word, a column for each source word and for the end symbol."""
     clipped = clip(attention, limit)
     margin = max([_width(word) for word in clipped.tgt_words], default=0) + 2

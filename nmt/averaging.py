@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nmt.checkpoint import Checkpoint, load_checkpoint
 from nmt.errors import CheckpointError, ConfigError
 from nmt.resume import differences
+from nmt.translator import check_weights
 
 log = logging.getLogger(__name__)
 
@@ -90,11 +91,13 @@ def average_checkpoints(paths: Sequence[str]) -> Checkpoint:
 
     Raises:
         ConfigError: `paths` is empty, or holds something else than texts.
-        CheckpointError: one cannot be read, or is of another network or other tokenizers than the first.
+        CheckpointError: one cannot be read, has weights that do not fit its configuration, or is of another network or other tokenizers
+            than the first.
     """
     if not paths or not all(isinstance(path, str) for path in paths):
         raise ConfigError(f"checkpoints={paths}: one or more files are expected, such as checkpoints=[a.pt,b.pt]")
     first = load_checkpoint(paths[0])
+    check_weights(first, paths[0])
 
     def models() -> Iterator[Mapping[str, Tensor]]:
         yield first.model
@@ -102,6 +105,7 @@ def average_checkpoints(paths: Sequence[str]) -> Checkpoint:
             other = load_checkpoint(path)
             if told := _difference(first, other):
                 raise CheckpointError(f"{path} cannot be averaged with {paths[0]}: {told}")
+            check_weights(other, path)
             if _run(other) != _run(first):
                 log.warning("warning: %s and %s are of different runs: the mean of weights of two runs is seldom of use", paths[0], path)
             yield other.model

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, get_args, get_origin
 
 from nmt.config import (
     PATH,
@@ -23,7 +23,7 @@ from nmt.config import (
     TranslateConfig,
     config_dir,
 )
-from nmt.errors import ConfigError, NmtError
+from nmt.errors import ConfigError, NmtError, escaped
 from nmt.schema import load, settings, unknown_setting
 
 VERBS: dict[str, tuple[type, str]] = {
@@ -52,21 +52,32 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 1 for text that is not in order, 2 for a user's mistake, 128 + n for signal n."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+        if stream is not None:  # as one is that a shell has closed
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
     threading.excepthook = _quiet_about_disks
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that half-written files are removed
     try:
         code = _run(arguments)
-        sys.stdout.flush()
+        print(end="", flush=True)
         return code
     except NmtError as error:
-        _tell(error, str(error))
-        return 2
+        return _mistake(error, _one_line(str(error)))
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except OSError as error:
         return _unwritable(error)
+    except (MemoryError, RuntimeError) as error:
+        if told := _lack_of_memory(error):
+            return _mistake(error, told)
+        raise
+
+
+def _mistake(error: Exception, told: str) -> int:
+    """Say what is wrong; returns the exit code for it. Of several processes of torchrun, which share their settings, one speaks of them."""
+    if not isinstance(error, ConfigError) or "TORCHELASTIC_RUN_ID" not in os.environ or os.environ.get("RANK") == "0":
+        print(f"nmt: {told}", file=sys.stderr)
+    return 2
 
 
 def _run(arguments: list[str]) -> int:
@@ -103,8 +114,7 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
             if codes[-1] > 128:
                 sys.exit(codes[-1])  # a signal ends all jobs of a --multirun
         except (NmtError, OmegaConfBaseException) as error:  # other jobs of a --multirun go on
-            _tell(error, _explain(error, verb))
-            codes[-1] = 2
+            codes[-1] = _mistake(error, _explain(error, verb))
         except OSError as error:
             codes[-1] = _unwritable(error)
 
@@ -120,12 +130,6 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
     return max(codes, default=0)
 
 
-def _tell(error: Exception, text: str) -> None:
-    """Say a mistake; one in the settings only once, where torchrun has started several processes with the same."""
-    if not isinstance(error, ConfigError) or "TORCHELASTIC_RUN_ID" not in os.environ or os.environ.get("RANK") == "0":
-        print(f"nmt: {text}", file=sys.stderr)
-
-
 def _unwritable(error: OSError) -> int:
     """The exit code after an error of the system, said in one line; a reader that has gone (`| head`) is none."""
     if not isinstance(error, BrokenPipeError):
@@ -133,6 +137,17 @@ def _unwritable(error: OSError) -> int:
         print(f"nmt: {where}{(error.strerror or str(error)).lower()}", file=sys.stderr)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing is left to say, also not when Python flushes at its end
     return 128 + signal.SIGPIPE if isinstance(error, BrokenPipeError) else 2
+
+
+def _lack_of_memory(error: Exception) -> str:
+    """What to say where memory or Python's stack is not enough, for which PyTorch has exceptions of several kinds; else an empty text."""
+    if isinstance(error, RecursionError):
+        return "lists or groups are nested too deeply in what was given"
+    if not isinstance(error, MemoryError) and not re.search("out of memory|can't allocate memory", str(error)):
+        return ""
+    asked = re.search(r"(?i)allocate ([\d.]+ \w+)", str(error))
+    told = f"out of memory ({asked[1]} more were asked for)" if asked else "out of memory"
+    return f"{told}: use a smaller model, batches.max_tokens or decode.batch_size"
 
 
 def _ordered(arguments: list[str]) -> list[str]:
@@ -192,11 +207,12 @@ def _call(verb: str, config: object) -> int:
 def path_settings(verb: str) -> dict[str, bool]:
     """The settings of a verb that hold file names; True where the setting is a list of them."""
     hints = settings(VERBS[verb][0])
-    return {name: any(_mentions(hint, kind) for kind in (list[Any], list[str])) for name, hint in hints.items() if _mentions(hint, PATH)}
+    return {name: list in _parts(hint) for name, hint in hints.items() if PATH in _parts(hint)}
 
 
-def _mentions(hint: Any, part: Any) -> bool:
-    return bool(hint == part) or any(_mentions(argument, part) for argument in get_args(hint))
+def _parts(hint: Any) -> list[Any]:
+    """A type hint's own type, and those of all that it is made of, marks included."""
+    return [get_origin(hint) or hint, *(part for argument in get_args(hint) for part in _parts(argument))]
 
 
 def spell_out(argument: str, verb: str) -> str:
@@ -255,17 +271,25 @@ def _explain(error: Exception, verb: str) -> str:
     if missing := re.search(r"Missing mandatory value: ([\w.]+)", text):
         return f"{missing[1]} is not set: give {missing[1]}=…"
     if key := re.search(r"full_key: (\S+)|Could not override '([^']+)'", text):
-        name = key[2] or key[1]
+        name = (key[2] or key[1]).split("[")[0]  # which may be one of a list
         known = list(settings(VERBS[verb][0]))
         if name not in known:
             return unknown_setting(name, known)
     if option := re.search(r"Could not find '([^']+)/([^'/]+)'", text):
-        group = option[1]
-        available = sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
-        close = difflib.get_close_matches(option[2], available, n=1)
-        return f"there is no {group}={option[2]}; " + (f"did you mean {close[0]}? " if close else "") + f"there are {', '.join(available)}"
+        return _no_option(option[1], option[2])
+    if "Config group override must be a string" in text:
+        given = (word.partition("=") for word in sys.argv[1:])
+        for group, _, value in given:
+            if group and (config_dir() / group).is_dir() and not (config_dir() / group / f"{value}.yaml").exists():
+                return _no_option(group, value)
     return _one_line(str(error))
 
 
+def _no_option(group: str, option: str) -> str:
+    available = sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
+    close = difflib.get_close_matches(option, available, n=1)
+    return f"there is no {group}={option}; " + (f"did you mean {close[0]}? " if close else "") + f"there are {', '.join(available)}"
+
+
 def _one_line(text: str) -> str:
-    return "; ".join(line.strip() for line in text.split("\n") if line.strip())[:600]
+    return escaped("; ".join(line.strip() for line in text.split("\n") if line.strip()))[:600]

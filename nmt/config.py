@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from nmt.schema import Absent, Range
+from nmt.schema import Absent, Filled, Partly, Range
 
-Count = Annotated[int, Range(1)]
+Count = Annotated[int, Range(1, 10**12)]  # all that is counted, in NumPy and PyTorch too, fits into 64 bits
+Size = Annotated[int, Range(1, 100_000)]
 Threads = Annotated[int, Range(1, 1024)]
 Workers = Annotated[int, Range(1, 256)]
-CountOrZero = Annotated[int, Range(0)]
+Beam = Annotated[int, Range(1, 1000)]
+CountOrZero = Annotated[int, Range(0, 10**12)]
+Seed = Annotated[int, Range(0, 10**18)]
 Positive = Annotated[float, Range(0, above=True)]
 NotNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 0.95)]
@@ -23,7 +26,8 @@ Metric = Literal["bleu", "chrf", "loss", "perplexity"]
 PATH = "path"  # marks settings that hold file names: the command line quotes what is given for them
 FilePath = Annotated[str, PATH]
 FilePaths = Annotated[list[Any], PATH]
-FileNames = Annotated[list[str], PATH]
+FileName = Annotated[str, PATH, Filled()]
+FileNames = Annotated[list[FileName], PATH]
 
 
 @dataclass(frozen=True)
@@ -65,30 +69,30 @@ class TokenizerConfig:
     type: Literal["bpe", "unigram"]
     joint: bool
     vocab_size: Annotated[int, Range(8, 1_000_000)]
-    character_coverage: Annotated[float, Range(0.9, 1)]
+    character_coverage: Annotated[float, Range(0.98, 1)]
     byte_fallback: bool
     sample_lines: Count
-    seed: CountOrZero
+    seed: Seed
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """Sizes and variants of the network; see nmt/model."""
 
-    embedding_size: Count
-    encoder_size: Count
-    encoder_layers: Annotated[Count, Absent(1)]
-    decoder_size: Count
+    embedding_size: Size
+    encoder_size: Size
+    encoder_layers: Annotated[int, Range(1, 100), Absent(1)]
+    decoder_size: Size
     cell: Annotated[Literal["gru", "conditional"], Absent("gru")]
-    transitions: Annotated[CountOrZero, Absent(0)]
+    transitions: Annotated[int, Range(0, 100), Absent(0)]
     attention: Literal["additive", "dot", "general", "none"]
-    attention_size: Count
+    attention_size: Size
     initial_state: Literal["backward", "mean"]
     readout: Literal["maxout", "tanh"]
-    readout_size: Count
+    readout_size: Size
     layer_norm: Annotated[bool, Absent(False)]
     initialization: Literal["paper", "uniform"]
-    init_scale: Positive
+    init_scale: Annotated[float, Range(0, 1000, above=True)]
     tie: Annotated[Literal["none", "target", "all"], Absent("none")]
     dropout: Share
     embedding_dropout: Annotated[Share | None, Absent(None)]
@@ -148,7 +152,7 @@ class TrainerConfig:
     patience: Count | None
     metric: Metric
     valid_every_steps: Count
-    valid_beam_size: Count
+    valid_beam_size: Beam
     save_every_steps: Count
     log_every_steps: Count
     keep: CountOrZero
@@ -167,15 +171,15 @@ class DecodeConfig:
     coverage = coverage_penalty × Σ_j log min(attention that source position j got, 1).
     """
 
-    beam_size: Annotated[int, Range(1, 1000)]
+    beam_size: Beam
     length_penalty: Annotated[float, Range(0, 10)]
     coverage_penalty: Annotated[float, Range(0, 10), Absent(0.0)]
     max_length_ratio: Annotated[float, Range(0, 1000, above=True)]
-    max_length_extra: CountOrZero
+    max_length_extra: Annotated[int, Range(0, 100_000)]
     max_source_pieces: Count
     temperature: NotNegative
     top_k: CountOrZero
-    seed: CountOrZero
+    seed: Seed
     batch_size: Count
     precision: Precision
 
@@ -186,7 +190,7 @@ class RunConfig:
 
     name: FilePath
     folder: FilePath
-    seed: CountOrZero
+    seed: Seed
     threads: Threads | None
     device: Device
     changed_text: Annotated[Literal["refuse", "restart_epoch"], Absent("refuse")]
@@ -247,14 +251,14 @@ class EvaluateConfig:
     checkpoint: FileNames | None
     data: DataConfig | None
     split: Literal["valid", "test"] | None
-    src: FilePath | None
+    src: FileName | None
     ref: FilePaths | None
-    hyp: FilePath | None
+    hyp: FileName | None
     testset: str | None
     src_lang: str | None
     tgt_lang: str | None
-    output: FilePath | None
-    decode: dict[str, Any]
+    output: FileName | None
+    decode: Annotated[dict[str, Any], Partly(DecodeConfig)]
     run: MachineConfig
 
 
@@ -263,14 +267,15 @@ class TranslateConfig:
     """Everything that `nmt translate` reads. A setting of `decode` that is null is the (first) checkpoint's own."""
 
     checkpoint: FileNames
-    input: FilePath | None
-    output: FilePath | None
+    input: FileName | None
+    output: FileName | None
+    stream: bool
     format: Literal["text", "jsonl"]
-    nbest: Count
-    attention: FilePath | None
+    nbest: Beam
+    attention: FileName | None
     attention_format: Literal["png", "svg"]
     workers: Workers
-    decode: dict[str, Any]
+    decode: Annotated[dict[str, Any], Partly(DecodeConfig)]
     run: MachineConfig
 
 
@@ -279,14 +284,14 @@ class AverageConfig:
     """Everything that `nmt average` reads."""
 
     checkpoints: FilePaths
-    output: FilePath
+    output: FileName
 
 
 @dataclass(frozen=True)
 class InfoConfig:
     """Everything that `nmt info` reads."""
 
-    checkpoint: FilePath
+    checkpoint: FileName
 
 
 def config_dir() -> Path:

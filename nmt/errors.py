@@ -1,5 +1,9 @@
 """What ends a command: three kinds of mistake that a user can make, and a training that fails. It is said in one line; exit code 2."""
 
+import re
+
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
 
 class NmtError(Exception):
     """A mistake in what the user gave. The message names the file or key, the value, what is allowed, and the way out."""
@@ -19,3 +23,8 @@ class CheckpointError(NmtError):
 
 class TrainingError(NmtError):
     """A training diverged, or does not fit into memory; what it saved last is whole."""
+
+
+def escaped(text: str) -> str:
+    """Text of whatever origin as a terminal may show it: control characters, which could steer it, are written out, such as "\\x1b"."""
+    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

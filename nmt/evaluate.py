@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 BLEU_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 CONNECT_SECONDS = 20
+LONGEST = 1000  # words; sacreBLEU's TER fills a table of the words of a translation times those of its reference, in Python
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Report:
 
     Attributes:
         bleu, chrf: 0 to 100, higher is better.
-        ter: edits a reference word times 100, lower is better; None where it was not asked for.
+        ter: edits a reference word times 100, lower is better; None where it was not asked for, or a line is too long for it.
         signatures: sacreBLEU's signature by metric: bleu, chrf, ter.
         precisions: of n-grams of 1 to 4 tokens, 0 to 100.
         brevity_penalty: the factor of BLEU for translations that are shorter than their references, 0 to 1.
@@ -99,7 +100,7 @@ def evaluate(
         references: one reference a sentence, or several such lists.
         tgt_lang: code of the target language, such as "de", "zh-CN" or "jpn"; it may be empty.
         names: what errors call the hypotheses and each list of references, such as their files.
-        ter: whether to compute TER, which is slow for bad translations.
+        ter: whether to compute TER, which is slow for bad translations; where a line has more than 1,000 words there is a warning instead.
         unfinished, perplexity, seconds, precision: as in `Report`, put in as they are.
 
     Raises:
@@ -109,6 +110,7 @@ def evaluate(
     streams = [[one for one in references if isinstance(one, str)]] if isinstance(next(iter(references), ""), str) else references
     check_lengths([hypotheses, *streams], names or ("the translation", *(f"reference {n}" for n in range(1, len(streams) + 1))))
     _warn_of_tokens(hypotheses)
+    ter = ter and not _too_long([hypotheses, *streams], tgt_lang)
     metrics = {"bleu": bleu_metric(tgt_lang), "chrf": CHRF()} | ({"ter": ter_metric(tgt_lang)} if ter else {})
     scores = {name: metric.corpus_score(hypotheses, streams) for name, metric in metrics.items()}
     return Report(
@@ -143,8 +145,22 @@ def bleu_metric(tgt_lang: str) -> BLEU:
 
 def ter_metric(tgt_lang: str) -> TER:
     """TER over words, or over characters where sacreBLEU's TER knows that a language writes no spaces."""
-    asian = base_language(tgt_lang) in ("ja", "zh")
+    asian = _is_asian(tgt_lang)
     return TER(normalized=asian, asian_support=asian)  # the second acts in normalisation alone
+
+
+def _is_asian(tgt_lang: str) -> bool:
+    return base_language(tgt_lang) in ("ja", "zh")
+
+
+def _too_long(texts: Sequence[Sequence[str]], tgt_lang: str) -> bool:
+    """Whether a line is too long for TER, which is then said."""
+    for text in texts:
+        for number, line in enumerate(text, start=1):
+            if (words := len(line if _is_asian(tgt_lang) else line.split())) > LONGEST:
+                log.warning("no TER: line %d has %s words, and more than %s take it hours", number, f"{words:,}", f"{LONGEST:,}")
+                return True
+    return False
 
 
 def check_lengths(texts: Sequence[Sequence[str]], names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and those that others read while they are written."""
 
 import fcntl
 import os
@@ -22,12 +22,10 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
         DataError: the folder does not exist or cannot be written, or the disk is full.
     """
     path = Path(path)
-    if path.exists() and not path.is_file() and not path.is_dir():
-        with path.open("wb") as file:
+    if path.exists() and not path.is_file():
+        with streaming(path) as file:
             yield file
         return
-    if path.is_dir():
-        raise DataError(f"{path} is a folder: name a file to write")
     target = path.resolve()  # a link stays a link: the file that it points to is replaced
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:50]}.", suffix=".part", dir=target.parent)
@@ -74,6 +72,33 @@ def keep_copy(path: Path, copy: Path) -> None:
         temporary.unlink(missing_ok=True)
         temporary.hardlink_to(path)
         temporary.replace(copy)
+
+
+@contextmanager
+def streaming(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file to be written in binary where it lies, as a shell's `>` does: what is flushed is there at once, and stays there.
+
+    Raises:
+        DataError: it is a folder, its folder does not exist, or it cannot be written. A reader that has gone is a BrokenPipeError.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise DataError(f"{path} is a folder: name a file to write")
+    try:
+        with path.open("wb") as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {_reason(error, path)}") from error
+
+
+def same_file(one: str | Path, other: str | Path) -> bool:
+    """Whether both name one regular file, by whatever links."""
+    try:
+        return Path(other).is_file() and Path(one).samefile(other)
+    except OSError:  # one of them does not exist
+        return False
 
 
 def make_folder(path: str | Path, advice: str) -> Path:

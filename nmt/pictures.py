@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.alignment import END, WordAttention, clip, word_attention
+from nmt.alignment import DRAWN, END, WordAttention, clip, word_attention
 from nmt.files import writing
 from nmt.translation import Translation
 
@@ -95,7 +95,7 @@ def draw_each(translations: Iterable[Translation], folder: Path, form: str) -> I
     drawn = 0
     for number, translation in enumerate(translations, 1):
         if translation.parts:
-            save_picture(folder / f"{number:04}.{form}", word_attention(translation.parts))
+            save_picture(folder / f"{number:04}.{form}", word_attention(translation.parts[:DRAWN]))
             drawn += 1
             if drawn == MANY + 1:
                 log.warning("attention=%s holds more than %s pictures now, one for each line", folder, f"{MANY:,}")

@@ -11,9 +11,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import torch
 from tqdm import tqdm
@@ -42,19 +42,19 @@ from nmt.data.prepare import prepare as prepare_corpus
 from nmt.data.segments import numbered_chunks
 from nmt.device import keep_freed_memory, pick_device, pick_dtype, seed_everything, set_threads
 from nmt.distributed import ALONE, Processes, joined
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError, escaped
 from nmt.evaluate import Report, check_lengths, test_set
 from nmt.evaluate import evaluate as score
-from nmt.files import held, make_folder, writing
+from nmt.files import held, make_folder, same_file, streaming, writing
 from nmt.interruption import Interrupted, Signals
 from nmt.metrics import shown
 from nmt.pictures import draw_each
 from nmt.rehearsal import rehearse
-from nmt.resume import inherited, newest, refuse_changes, text_changed
+from nmt.resume import LAST, inherited, newest, refuse_changes, text_changed
 from nmt.schema import load
 from nmt.trainer import Trainer
 from nmt.translation import Translation, to_json
-from nmt.translator import Translator, build_model
+from nmt.translator import Translator, build_model, check_weights
 from nmt.validation import Validator, batch_pairs, mean_loss
 from nmt.verification import UPDATES, shortened, verify
 from nmt.workers import sharing
@@ -109,7 +109,9 @@ def _parent(config: TrainConfig, folder: Path, processes: Processes) -> Checkpoi
     if last := processes.in_turn(lambda: newest(folder)):
         return last
     log.info("beginning with %s: its weights, network and pieces; the text, and how it trains, are this command's", config.finetune_from)
-    return load_checkpoint(config.finetune_from)
+    parent = load_checkpoint(config.finetune_from)
+    check_weights(parent, config.finetune_from)
+    return parent
 
 
 def _prepared(config: TrainConfig, parent: Checkpoint | None, processes: Processes) -> PreparedCorpus:
@@ -120,6 +122,7 @@ def _prepared(config: TrainConfig, parent: Checkpoint | None, processes: Process
 
 def _go_on(trainer: Trainer, last: Checkpoint, data_digest: str) -> None:
     """Let a trainer go on from what its run has saved."""
+    check_weights(last, str(trainer.folder / LAST))
     refuse_changes(trainer.config, last, trainer.folder)
     changed = text_changed(trainer.config, data_digest, last, trainer.folder)
     trainer.restore(last)
@@ -166,9 +169,11 @@ def translate(config: TranslateConfig) -> None:
         raise ConfigError(f"nbest={config.nbest} needs format=jsonl: a text line holds one translation")
     if config.workers > 1 and config.attention:
         raise ConfigError(f"workers={config.workers}: the pictures of attention= are drawn by one process; leave one of the two out")
-    lines = _begun(read_lines(config.input)) if config.input else read_lines(sys.stdin.buffer)
+    if config.stream and config.output and same_file(config.input or "/dev/stdin", config.output):
+        raise ConfigError(f"stream=true would write over {config.output} while it is being read: give another output=, or leave stream out")
+    lines = _begun(read_lines(config.input)) if config.input else read_lines(_standard(sys.stdin, "input"))
     pictures = make_folder(config.attention, "give another attention=") if config.attention else None
-    with _output(config.output) as out:
+    with _output(config) as out:
         checkpoints = load_checkpoints(config.checkpoint)
         if config.workers > 1:
             rows = _shared_rows(config, checkpoints, lines)
@@ -191,14 +196,14 @@ def average(config: AverageConfig) -> None:
 
 def info(config: InfoConfig) -> None:
     """`nmt info`: what a checkpoint is, on stdout."""
-    print(f"checkpoint: {config.checkpoint}", *outline(load_checkpoint(config.checkpoint)), sep="\n")
+    print(*map(escaped, [f"checkpoint: {config.checkpoint}", *outline(load_checkpoint(config.checkpoint))]), sep="\n")
 
 
 def verify_resume(config: TrainConfig) -> int:
     """`nmt verify-resume`; returns the exit code, 1 where a training that was killed did not go on exactly."""
     config = shortened(dataclasses.replace(config, data=absolute(config.data)))
     device = _machine(config.run)
-    parent = load_checkpoint(config.finetune_from) if config.finetune_from else None
+    parent = _parent(config, _run_folder(config.run), ALONE)
     config = inherited(config, parent) if parent else config
     rehearse(config)
     corpus = _prepared(config, parent, ALONE)
@@ -286,7 +291,7 @@ def _score_model(config: EvaluateConfig) -> tuple[Report, list[str]]:
         references,
         lang,
         unfinished=sum(not translation.finished for translation in translations),
-        perplexity=None if len(checkpoints) > 1 else math.exp(min(mean_loss(translator.models[0], batches, dtype), 100.0)),
+        perplexity=None if len(checkpoints) > 1 or not batches else math.exp(min(mean_loss(translator.models[0], batches, dtype), 100.0)),
         seconds=seconds,
         precision=str(dtype).removeprefix("torch."),
     )
@@ -352,13 +357,17 @@ def _begun(lines: Iterator[str]) -> Iterator[str]:
     return itertools.chain(first, lines)
 
 
-@contextmanager
-def _output(path: str | None) -> Iterator[BinaryIO]:
-    if path is None:
-        yield sys.stdout.buffer
-    else:
-        with writing(path) as file:
-            yield file
+def _output(config: TranslateConfig) -> AbstractContextManager[BinaryIO]:
+    if config.output is None:
+        return nullcontext(_standard(sys.stdout, "output"))
+    return (streaming if config.stream else writing)(config.output)
+
+
+def _standard(stream: TextIO | None, name: str) -> BinaryIO:
+    """The bytes of standard input or output, which a shell may have closed."""
+    if stream is None:
+        raise DataError(f"standard {name} is closed: give {name}=FILE")
+    return stream.buffer
 
 
 def _versions() -> dict[str, str]:

@@ -44,7 +44,7 @@ def newest(folder: Path) -> Checkpoint | None:
         if not path.exists():
             continue
         try:
-            checkpoint = load_checkpoint(path)
+            checkpoint = _state(path)
         except CheckpointError as error:
             damaged = damaged or error
             continue
@@ -57,6 +57,17 @@ def newest(folder: Path) -> Checkpoint | None:
     if damaged:
         raise damaged
     return None
+
+
+def _state(path: Path) -> Checkpoint:
+    """A checkpoint that training can go on from."""
+    checkpoint = load_checkpoint(path)
+    if "optimizer" not in checkpoint.training:
+        raise CheckpointError(
+            f"{path} holds a model and no state of training, as best.pt does: "
+            "name it in finetune_from= with another run.name= to train it further"
+        )
+    return checkpoint
 
 
 def inherited(config: TrainConfig, parent: Checkpoint) -> TrainConfig:

@@ -1,7 +1,7 @@
 """Plain values to typed objects: every name, type and range is checked, and a mistake is said in one line."""
 
 import difflib
-import math
+import sys
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -33,6 +33,24 @@ class Absent:
     value: Any
 
 
+@dataclass(frozen=True)
+class Filled:
+    """On a text that may not be empty, as a shell's variable is that nobody has set."""
+
+    def __contains__(self, value: str) -> bool:
+        return value != ""
+
+    def __str__(self) -> str:
+        return "that is not empty"
+
+
+@dataclass(frozen=True)
+class Partly:
+    """On a mapping: it holds settings of `kind`, any of which may be null, because something else then has a value for it."""
+
+    kind: type
+
+
 Loaded = TypeVar("Loaded")
 
 
@@ -47,14 +65,7 @@ def load(kind: type[Loaded], values: Mapping[str, Any], prefix: str = "") -> Loa
     Raises:
         ConfigError: a setting is missing or unknown, or its value is of the wrong type or out of range.
     """
-    hints = get_type_hints(kind, include_extras=True)
-    unknown = [name for name in values if name not in hints]
-    if unknown:
-        raise ConfigError(unknown_setting(f"{prefix}{unknown[0]}", [f"{prefix}{name}" for name in hints]))
-    missing = [name for name in hints if name not in values]
-    if missing:
-        raise ConfigError(f"{prefix}{missing[0]} is not set: give {prefix}{missing[0]}=…")
-    return kind(**{name: _check(values[name], hint, f"{prefix}{name}") for name, hint in hints.items()})
+    return kind(**_checked(values, get_type_hints(kind, include_extras=True), prefix))
 
 
 def complete(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +77,12 @@ def complete(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         The same; where a setting is absent and its type hint holds `Absent`, the value given there.
+
+    Raises:
+        ConfigError: `values` is no mapping.
     """
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"a configuration is a group of settings, not {type(values).__name__}")
     completed = dict(values)
     for name, hint in get_type_hints(kind, include_extras=True).items():
         given = values.get(name, {})
@@ -87,27 +103,53 @@ def settings(kind: type, prefix: str = "") -> dict[str, Any]:
     """The dotted name of every setting that `kind` holds, with its type hint."""
     found: dict[str, Any] = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
-        group = _group(hint)
-        found.update(settings(group, f"{prefix}{name}.") if group else {f"{prefix}{name}": hint})
+        group, key = _group(hint), f"{prefix}{name}"
+        inner = settings(group, f"{key}.") if group else {key: hint}
+        found.update({key: hint | None for key, hint in inner.items()} if _is_partly(hint) else inner)
     return found
 
 
 def _group(hint: Any) -> type | None:
-    """The dataclass that a setting holds, or may hold beside null."""
-    return next((kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and is_dataclass(kind)), None)
+    """The dataclass that a setting holds, wholly or partly, or may hold beside null."""
+    kinds = (part.kind if isinstance(part, Partly) else part for part in (hint, *get_args(hint)))
+    return next((kind for kind in kinds if isinstance(kind, type) and is_dataclass(kind)), None)
+
+
+def _is_partly(hint: Any) -> bool:
+    return any(isinstance(mark, Partly) for mark in get_args(hint))
+
+
+def _checked(values: Mapping[str, Any], hints: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Each value as the type that its hint asks for."""
+    unknown = [name for name in values if name not in hints]
+    if unknown:
+        raise ConfigError(unknown_setting(f"{prefix}{unknown[0]}", [f"{prefix}{name}" for name in hints]))
+    missing = [name for name in hints if name not in values]
+    if missing:
+        raise ConfigError(f"{prefix}{missing[0]} is not set: give {prefix}{missing[0]}=…")
+    return {name: _check(values[name], hint, f"{prefix}{name}") for name, hint in hints.items()}
 
 
 def _check(value: Any, hint: Any, key: str) -> Any:
     """The value as the type that `hint` asks for; a whole number is a fine float, and nothing else is converted."""
-    if (group := _group(hint)) and not (value is None and hint is not group):
+    if (group := _group(hint)) and not (value is None and type(None) in get_args(hint)):
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{key} = {value!r}: a group of settings is expected: {', '.join(field.name for field in fields(group))}")
+            raise ConfigError(f"{key} = {_shown(value)}: a group of settings is expected: {', '.join(one.name for one in fields(group))}")
+        if _is_partly(hint):
+            hints = {name: inner | None for name, inner in get_type_hints(group, include_extras=True).items()}
+            return _checked(dict.fromkeys(hints) | dict(value), hints, f"{key}.")
         return load(group, value, f"{key}.")
     if value == "???":
         raise ConfigError(f"{key} is not set: give {key}=…")
     if not _fits(value, hint):
-        raise ConfigError(f"{key} = {'null' if value is None else repr(value)}: expected {_describe(hint)}{_suggest(value, hint)}")
+        raise ConfigError(f"{key} = {_shown(value)}: expected {_describe(hint)}{_suggest(value, hint)}")
     return float(value) if _wants_float(hint) and isinstance(value, int) else value
+
+
+def _shown(value: Any) -> str:
+    """A value as a message gives it back, cut off where what is expected would be lost behind it."""
+    text = "null" if value is None else repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -119,13 +161,13 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin in (Union, types.UnionType):
         return any(_fits(value, argument) for argument in arguments)
     if origin is Annotated:
-        return _fits(value, arguments[0]) and all(value in limit for limit in arguments[1:] if isinstance(limit, Range))
+        return _fits(value, arguments[0]) and all(value in limit for limit in arguments[1:] if isinstance(limit, Range | Filled))
     if origin is list:
         return isinstance(value, list) and all(_fits(item, arguments[0]) for item in value)
     if origin is dict:
         return isinstance(value, dict)
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max  # which NaN is not
     return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
 
 
@@ -141,7 +183,7 @@ def _describe(hint: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(_describe(argument) for argument in arguments)
     if origin is Annotated:
-        return " ".join([_describe(arguments[0]), *(str(limit) for limit in arguments[1:] if isinstance(limit, Range))])
+        return " ".join([_describe(arguments[0]), *(str(limit) for limit in arguments[1:] if isinstance(limit, Range | Filled))])
     if origin is list:
         return "a list" if arguments == (Any,) else f"a list of {_describe(arguments[0])}"
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null", dict: "a group of settings"}

@@ -41,7 +41,8 @@ class Tokenizer:
         self._processor = sentencepiece.SentencePieceProcessor()
         try:
             self._processor.LoadFromSerializedProto(model)
-        except RuntimeError as error:
+            controls = [i for i in range(self._processor.get_piece_size()) if self._holds_control_character(i)]
+        except (RuntimeError, ValueError) as error:  # the latter where a piece, or the message about it, is no UTF-8
             raise DataError(f"{len(model):,} bytes that should be a SentencePiece model are none; prepare the data again") from error
         self.model = model
         self.vocab_size: int = self._processor.get_piece_size()
@@ -49,10 +50,9 @@ class Tokenizer:
         self.unk_id: int = self._processor.unk_id()
         self.bos_id: int = self._processor.bos_id()
         self.eos_id: int = self._processor.eos_id()
-        if self.vocab_size == 0 or min(self.pad_id, self.unk_id, self.bos_id, self.eos_id) < 0:
-            raise DataError("the SentencePiece model lacks a special piece: it needs all of pad, unk, bos and eos; prepare the data again")
         self._special_ids = frozenset((self.pad_id, self.unk_id, self.bos_id, self.eos_id))
-        controls = (i for i in range(self.vocab_size) if self._holds_control_character(i))
+        if self.vocab_size == 0 or min(self._special_ids) < 0 or len(self._special_ids) < 4:
+            raise DataError("the SentencePiece model lacks a special piece: it needs all of pad, unk, bos and eos; prepare the data again")
         self.forbidden_ids = tuple(sorted({self.pad_id, self.unk_id, self.bos_id, *controls}))
 
     def _holds_control_character(self, piece_id: int) -> bool:

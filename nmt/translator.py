@@ -5,7 +5,7 @@ import logging
 import math
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -45,6 +45,26 @@ def build_model(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: To
     """
     check_tie(config, src_tokenizer.model == tgt_tokenizer.model)
     return Seq2Seq(config, src_tokenizer.vocab_size, tgt_tokenizer.vocab_size, src_tokenizer.pad_id, tgt_tokenizer.pad_id)
+
+
+def check_weights(checkpoint: Checkpoint, name: str = "the checkpoint") -> None:
+    """Raise CheckpointError where the weights of a checkpoint, which it calls `name`, are not those of the network that it describes."""
+    with torch.device("meta"):  # so that no memory is asked for, whatever sizes the configuration names
+        expected = build_model(checkpoint.config.model, checkpoint.src_tokenizer, checkpoint.tgt_tokenizer).state_dict()
+    if told := _unfit(checkpoint.model, expected):
+        raise CheckpointError(f"the weights of {name} do not fit its configuration: {told}; use another checkpoint")
+
+
+def _unfit(given: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
+    """What keeps weights from being those that are expected; an empty text where nothing does."""
+    if not isinstance(given, Mapping) or not all(isinstance(tensor, Tensor) for tensor in given.values()):
+        return "they are no tensors with names"
+    for name in sorted(map(str, given.keys() ^ expected.keys())):
+        return f"{name} is missing" if name in expected else f"there is no {name} in such a network"
+    for name, tensor in expected.items():
+        if given[name].shape != tensor.shape or not given[name].is_floating_point():
+            return f"{name} is {given[name].dtype} {tuple(given[name].shape)}, not {tensor.dtype} {tuple(tensor.shape)}"
+    return ""
 
 
 def check_tie(config: ModelConfig, joint: bool) -> None:
@@ -91,8 +111,14 @@ class Translator:
 
     @classmethod
     def of(cls, checkpoints: Sequence[Checkpoint], device: torch.device, decode: DecodeConfig) -> Self:
-        """A translator with the models of checkpoints, as `load_checkpoints` gives them."""
+        """A translator with the models of checkpoints, as `load_checkpoints` gives them.
+
+        Raises:
+            CheckpointError: the weights of one do not fit its configuration.
+        """
         tokenizers = checkpoints[0].src_tokenizer, checkpoints[0].tgt_tokenizer
+        for number, checkpoint in enumerate(checkpoints, start=1):
+            check_weights(checkpoint, "the checkpoint" if len(checkpoints) == 1 else f"checkpoint {number}")
         models = [build_model(checkpoint.config.model, *tokenizers).eval() for checkpoint in checkpoints]
         for model, checkpoint in zip(models, checkpoints, strict=True):
             model.load_state_dict(checkpoint.model)

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nmt.alignment import word_attention
+from nmt.alignment import DRAWN, word_attention
 from nmt.data.batches import Batch, make_batch
 from nmt.device import autocast
 from nmt.distributed import ALONE, Processes
+from nmt.errors import DataError
 from nmt.evaluate import evaluate
 from nmt.interruption import Signals
 from nmt.journal import Validation
@@ -26,6 +27,7 @@ from nmt.translator import Translator
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+LONGEST = 2000  # pieces; what the loss of a pair costs grows with the product of its lengths, and a whole book in a line with hours
 
 
 class Validator:
@@ -51,10 +53,15 @@ class Validator:
             samples: how many translations to show, as text and as pictures of their attention.
             processes: share the pairs out among them; all get the same scores.
             signals: one of these ends a validation.
+
+        Raises:
+            DataError: every pair is too long to have a loss; see `batch_pairs`.
         """
         self.translator, self.pairs, self.dtype, self.samples = translator, pairs, dtype, samples
         self.processes, self.signals = processes, signals or Signals()
         self.batches = list(batch_pairs(pairs, translator.src_tokenizer, translator.tgt_tokenizer, max_tokens))
+        if not self.batches:
+            raise DataError(f"every validation pair has a side of more than {LONGEST:,} pieces: break the lines of data.valid up")
 
     def __call__(self) -> Validation:
         """Loss (nats a target token), perplexity, BLEU, chrF, length ratio, shares of distinct and of looping translations.
@@ -93,7 +100,7 @@ class Validator:
             translations = self.translator.hypotheses([src for src, _ in self.pairs[share]])
             shown = list(islice(translations, len(range(self.samples)[share])))
             hypotheses = [translation.text for translation in chain(shown, translations)]
-            return Part(nll, hypotheses, [pixels(word_attention(translation.parts)) for translation in shown])
+            return Part(nll, hypotheses, [pixels(word_attention(translation.parts[:DRAWN])) for translation in shown])
 
 
 @dataclass(frozen=True)
@@ -114,10 +121,16 @@ def _merged(shares: Sequence[Sequence[T]]) -> list[T]:
 
 
 def batch_pairs(pairs: Sequence[tuple[str, str]], src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, max_tokens: int) -> Iterator[Batch]:
-    """Batches of text pairs in order of length, each of at most max_tokens positions or of one pair."""
+    """Batches of text pairs in order of length, each of at most max_tokens positions or of one pair.
+
+    Pairs with a side of more than 2,000 pieces are left out, and a warning says how many they are.
+    """
     ids = zip(src_tokenizer.encode([src for src, _ in pairs]), tgt_tokenizer.encode([tgt for _, tgt in pairs]), strict=True)
+    fitting = [pair for pair in ids if max(map(len, pair)) <= LONGEST]
+    if len(fitting) < len(pairs):
+        log.warning("%d pairs with more than %s pieces do not count for loss and perplexity", len(pairs) - len(fitting), f"{LONGEST:,}")
     waiting: list[tuple[list[int], list[int]]] = []
-    for pair in sorted(ids, key=lambda pair: max(len(pair[0]), len(pair[1]))):
+    for pair in sorted(fitting, key=lambda pair: max(len(pair[0]), len(pair[1]))):
         if waiting and (len(waiting) + 1) * (max(len(pair[0]), len(pair[1])) + 1) > max_tokens:
             yield make_batch([src for src, _ in waiting], [tgt for _, tgt in waiting], src_tokenizer, tgt_tokenizer)
             waiting = []

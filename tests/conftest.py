@@ -8,8 +8,11 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from toy_corpus import Composer, sentences, write_pairs
 
+from nmt.checkpoint import Checkpoint, save_checkpoint
 from nmt.config import TrainConfig, config_dir
 from nmt.schema import load
+from nmt.tokenizer import train_tokenizers
+from nmt.translator import build_model
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +68,19 @@ def composed(settings: list[str], tmp_path: Path) -> Composer:
         return load(TrainConfig, values)
 
     return build
+
+
+@pytest.fixture(scope="session")
+def untrained(settings: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with weights that are drawn by chance, for what does not depend on what they say."""
+    with initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+        config = load(TrainConfig, OmegaConf.to_container(compose("train", settings), resolve=True))
+    tokenizers = train_tokenizers(*zip(*sentences(200, 1), strict=True), config.tokenizer)
+    torch.manual_seed(1)
+    about = {"step": 3, "data": "x", "scores": {"bleu": 7.0}}
+    path = tmp_path_factory.mktemp("untrained") / "model.pt"
+    save_checkpoint(path, Checkpoint(config, *tokenizers, build_model(config.model, *tokenizers).state_dict(), about))
+    return path
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from nmt.config import DataConfig, OptimizerConfig, PrepareConfig, TokenizerConfig, TrainConfig, config_dir
 from nmt.errors import ConfigError
-from nmt.schema import Absent, complete, load, settings
+from nmt.schema import Absent, Filled, Partly, complete, load, settings
 
 ADAM = {"name": "adam", "lr": 0.001, "beta1": 0.9, "beta2": 0.999, "rho": None, "eps": 1e-8, "weight_decay": 0.0, "clip_norm": None}
 
@@ -31,6 +31,7 @@ def test_plain_values_become_a_typed_object() -> None:
         ({"name": "adamm"}, "expected one of adam, adamw, adadelta; did you mean adam?"),
         ({"name": None}, "optimizer.name = null: expected one of adam"),
         ({"lr": float("inf")}, "optimizer.lr = inf: expected a number"),
+        ({"lr": 10**400}, f"optimizer.lr = 1{199 * '0'}…: expected a number more than 0"),
         ({"lrr": 1.0}, "there is no setting optimizer.lrr; did you mean optimizer.lr?"),
     ],
 )
@@ -88,6 +89,29 @@ def test_settings_that_came_later_are_completed_and_others_are_not() -> None:
         load(Outer, complete(Outer, {"maybe": None}))
     with pytest.raises(ConfigError, match="one of off, on; did you mean on"):
         load(Outer, complete(Outer, {"inner": {"old": 3, "new": "onn"}, "maybe": None}))
+
+
+@dataclass(frozen=True)
+class Given:
+    file: Annotated[str, Filled()]
+    rest: Annotated[dict[str, Any], Partly(Inner)]
+
+
+def test_a_part_of_a_group_is_checked_where_it_is_given() -> None:
+    assert load(Given, {"file": "a", "rest": {"old": None, "new": "on"}}) == Given("a", {"old": None, "new": "on"})
+    assert load(Given, {"file": "a", "rest": {}}) == Given("a", {"old": None, "new": None})
+    for rest, message in (
+        ({"old": "x"}, r"rest\.old = 'x': expected a whole number or null"),
+        ({"odl": 3}, r"there is no setting rest\.odl; did you mean rest\.old\?"),
+        (None, "rest = null: a group of settings is expected: old, new"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            load(Given, {"file": "a", "rest": rest})
+    with pytest.raises(ConfigError, match="file = '': expected text that is not empty"):
+        load(Given, {"file": "", "rest": {}})
+    assert list(settings(Given)) == ["file", "rest.old", "rest.new"]
+    with pytest.raises(ConfigError, match="a configuration is a group of settings, not int"):
+        complete(Given, 5)  # type: ignore[arg-type]
 
 
 GROUPS = [

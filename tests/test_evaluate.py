@@ -127,6 +127,14 @@ def test_without_ter() -> None:
     assert report.to_dict()["ter"] is None
 
 
+@pytest.mark.parametrize(("lang", "line"), [("en", "a b " * 600), ("ja", "彼は" * 600)])
+def test_a_line_of_a_book_has_no_ter(lang: str, line: str, caplog: pytest.LogCaptureFixture) -> None:
+    report = evaluate([*HYPOTHESES, line], [*REFERENCES, line], lang)
+    assert report.ter is None and report.bleu > 0 and report.chrf > 0
+    assert f"no TER: line {len(HYPOTHESES) + 1} has 1,200 words" in caplog.text
+    assert evaluate(HYPOTHESES, [line[:2000], *REFERENCES[1:]], "en").ter is not None
+
+
 def test_tokenised_text_is_warned_about_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         evaluate(["A dog ."] * 120, ["A dog ."] * 120, "en")

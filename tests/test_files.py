@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.files import make_folder, write_text, writing
+from nmt.files import make_folder, same_file, streaming, write_text, writing
 
 
 def test_the_file_appears_when_the_block_ends(tmp_path: Path) -> None:
@@ -29,6 +29,30 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
         raise ZeroDivisionError
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_what_is_streamed_is_there_at_once_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError), streaming(path) as file:
+        file.write(b"new\n")
+        file.flush()
+        assert path.read_text() == "new\n"
+        raise ZeroDivisionError
+    assert path.read_text() == "new\n"
+    for wrong, told in ((tmp_path, "is a folder: name a file"), (tmp_path / "no/x", "there is no folder"), (Path("/dev/full"), "no space")):
+        with pytest.raises(DataError, match=told), streaming(wrong) as file:
+            file.write(b"new\n")
+
+
+def test_a_file_is_the_same_by_any_name(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "b").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    (tmp_path / "hard").hardlink_to(tmp_path / "a")
+    assert same_file(tmp_path / "a", tmp_path / "link") and same_file(tmp_path / "hard", tmp_path / "a")
+    assert not same_file(tmp_path / "a", tmp_path / "b") and not same_file("/no/such", tmp_path / "a")
+    assert not same_file(tmp_path / "a", "/no/such") and not same_file("/dev/null", "/dev/null")
 
 
 def test_a_folder_is_made_or_it_is_said_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

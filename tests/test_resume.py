@@ -66,6 +66,26 @@ def test_nothing_saved_is_nothing_to_go_on_from(tmp_path: Path) -> None:
     assert newest(tmp_path) is None
 
 
+def test_a_model_without_a_state_of_training_is_no_last(composed: Composer) -> None:
+    pipeline.train(composed("trainer.max_steps=2"))
+    folder = folder_of(composed())
+    (folder / "previous.pt").unlink()
+    (folder / "best.pt").replace(folder / "last.pt")
+    with pytest.raises(CheckpointError, match=r"last.pt holds a model and no state of training.*finetune_from="):
+        pipeline.train(composed())
+
+
+@pytest.mark.parametrize("name", ["last.pt", "best.pt"])
+def test_weights_that_do_not_fit_are_one_line(composed: Composer, name: str) -> None:
+    pipeline.train(composed("trainer.max_steps=2"))
+    path = folder_of(composed()) / name
+    checkpoint = load_checkpoint(path)
+    save_checkpoint(path, dataclasses.replace(checkpoint, model=dict(list(checkpoint.model.items())[1:])))
+    settings = () if name == "last.pt" else (f"finetune_from={path}", "run.name=further")
+    with pytest.raises(CheckpointError, match="do not fit its configuration: .* is missing"):
+        pipeline.train(composed(*settings))
+
+
 class FullDisk:
     """A disk that is full at some of the times when a checkpoint is written, counted from 0."""
 

@@ -1,5 +1,6 @@
 """Subwords: nothing is lost, special ids come from the model alone, and limits are named."""
 
+import random
 import re
 from dataclasses import replace
 
@@ -25,6 +26,14 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 @settings(deadline=None, max_examples=200)
 def test_decode_gives_the_text_back(tokenizer: Tokenizer, lines: list[str]) -> None:
     assert tokenizer.decode(tokenizer.encode(lines)) == lines
+
+
+@given(st.text() | st.lists(st.sampled_from(["<s>", "</s>", "<unk>", "<pad>", "▁", "\x00", " ", "<0x0A>", "dog", "\n"])).map("".join))
+@settings(deadline=None, max_examples=200)
+def test_no_text_gives_a_special_id(tokenizer: Tokenizer, line: str) -> None:
+    ids = tokenizer.encode([line])
+    assert not {tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id} & set(ids[0])
+    assert tokenizer.decode(ids) == [line.replace("▁", " ").replace("\n", " ")]
 
 
 SPACES = ["", " ", "  dog", "dog  ", "a   b", "\ttab\t", "dog\r"]
@@ -152,6 +161,30 @@ def test_a_model_is_reloaded_from_its_bytes(tokenizer: Tokenizer) -> None:
 def test_bytes_that_are_no_model(model: bytes) -> None:
     with pytest.raises(DataError):
         Tokenizer(model)
+
+
+def test_a_damaged_model_is_refused_or_works(tokenizer: Tokenizer) -> None:
+    chance = random.Random(1)
+    for _ in range(300):
+        model = bytearray(tokenizer.model)
+        for _ in range(chance.choice([1, 3, 20])):
+            place = chance.randrange(len(model))
+            model[place : place + chance.choice([0, 1, 1, 30])] = chance.randbytes(chance.choice([0, 1, 1, 5]))
+        try:
+            damaged = Tokenizer(bytes(model))
+        except DataError as error:
+            assert "\n" not in str(error)
+            continue
+        assert all(isinstance(text, str) for text in damaged.decode(damaged.encode(["A red dog 日", "<s>", ""])))
+        assert len({damaged.pad_id, damaged.unk_id, damaged.bos_id, damaged.eos_id}) == 4
+
+
+def test_a_piece_that_is_no_text_is_refused(tokenizer: Tokenizer) -> None:
+    piece = next(piece for piece in tokenizer.pieces(range(4, tokenizer.vocab_size)) if piece.isascii() and piece.isalpha())
+    begun = b"\x0a" + bytes([len(piece)]) + piece.encode()
+    assert begun in tokenizer.model
+    with pytest.raises(DataError, match="should be a SentencePiece model"):
+        Tokenizer(tokenizer.model.replace(begun, begun[:2] + b"\xff" * len(piece), 1))
 
 
 def test_sample_is_uniform_seeded_and_keeps_small_lists() -> None:

@@ -236,6 +236,21 @@ def test_a_mistake_leaves_no_folder(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("name", ["my set.py", "script.py"])
+def test_a_program_among_the_data_is_not_run(folder: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    real = datasets.load_dataset_builder
+    monkeypatch.setattr(datasets, "load_dataset_builder", lambda *names, **more: asked.append(more) or real(*names, **more))
+    (folder / name).write_text(f"open({str(tmp_path / 'mark')!r}, 'w')")
+    try:
+        assert list(read_pairs(["test"], config(folder))) == PAIRS["test"]
+    except DataError as error:
+        assert "scripts are no longer supported" in str(error) and "\n" not in str(error)
+    assert asked and not any("trust_remote_code" in more for more in asked) and not (tmp_path / "mark").exists()
+    sources = Path(hub.__file__).parents[1].rglob("*.py")
+    assert not any("trust_remote_code" in source.read_text(encoding="utf-8") for source in sources)
+
+
 @pytest.fixture
 def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """Stands for a hub that holds someone/my-set: the folder's text. Lists what was asked for."""

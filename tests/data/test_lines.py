@@ -37,6 +37,7 @@ def refused(source: Any, *parts: str) -> None:
 
 @given(st.lists(TEXT), st.booleans())
 @example(["\x00", "a\x00b"], True)
+@example(["\x00", "a\x00b"], True)
 @settings(deadline=None, max_examples=200)
 def test_lines_come_back(lines: list[str], last_newline: bool) -> None:
     lines = ["first", *lines, "last"]
@@ -94,6 +95,11 @@ def test_invalid_utf8_is_named_by_line_and_byte(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
 def test_utf16(tmp_path: Path, encoding: str) -> None:
     refused(write(tmp_path / "wide.en", "A man.\nTwo men.\n".encode(encoding)), "wide.en", "UTF-16")
+
+
+@pytest.mark.parametrize("content", [b"\0\0\0\0\n", b"\0\n" * 9, b"a\0\0b\0\0\n", b"\0" * 999 + b"a"])
+def test_nuls_are_no_utf16(tmp_path: Path, content: bytes) -> None:
+    assert "\n".join(read_lines(write(tmp_path / "nul.en", content))).encode() == content.removesuffix(b"\n")
 
 
 @pytest.mark.parametrize(("packing", "kind"), [(".gz", "gzip"), (".bz2", "bzip2"), (".xz", "xz")])
