@@ -38,6 +38,7 @@ KIND_OF |= dict.fromkeys("\u2028\u2029\x85", "separator") | dict.fromkeys("\v\f\
 ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 # not all of them: what ends or closes a sentence may well come after a capital Ã
 MOJIBAKE = re.compile("[ÂÃ][\x80-\x9f¡-ª¬-º¼-¿€ƒ„†‡ˆ‰ŠŒŽŸ]|â€")
+NO_ASCII = re.compile(r"[^\x00-\x7f]")
 NO_ASCII_LETTERS = bytes(set(range(128)) - set(string.ascii_letters.encode()))
 
 
@@ -109,23 +110,27 @@ class TextScan:
             first = {KIND_OF.get(match[0], "control"): match.start() for match in reversed(list(ODD.finditer(line)))}
             for kind, start in first.items():
                 self.findings[kind].add(number, SIDES[side], line, start)
-        if line.isascii():
-            letters = len(line.encode().translate(None, NO_ASCII_LETTERS))
-            self._letters[side]["LATIN"] += letters
-            if letters and "LATIN" not in self._own[side]:
-                self._mostly[side]["LATIN"].add(number, SIDES[side], line)
-            return length
-        if match := MOJIBAKE.search(line):
-            self.findings["mojibake"].add(number, SIDES[side], line, match.start())
-        self._see_scripts(side, number, line)
+        letters = len(line.encode("ascii", "ignore").translate(None, NO_ASCII_LETTERS))
+        self._letters[side]["LATIN"] += letters
+        if not line.isascii():
+            if match := MOJIBAKE.search(line):
+                self.findings["mojibake"].add(number, SIDES[side], line, match.start())
+            self._see_scripts(side, number, line, letters)
+        elif letters and "LATIN" not in self._own[side]:
+            self._mostly[side]["LATIN"].add(number, SIDES[side], line)
         return length
 
-    def _see_scripts(self, side: int, number: int, line: str) -> None:
-        counts = Counter(map(script_of, line))
-        del counts[""]
-        self._letters[side].update(counts)
+    def _see_scripts(self, side: int, number: int, line: str, ascii_letters: int) -> None:
+        counts: dict[str, int] = {}
+        for char in NO_ASCII.findall(line):
+            if script := script_of(char):
+                counts[script] = counts.get(script, 0) + 1
         for script, count in counts.items():
-            if 2 * count > counts.total() and script not in self._own[side]:
+            self._letters[side][script] += count
+        counts["LATIN"] = counts.get("LATIN", 0) + ascii_letters
+        half = sum(counts.values()) / 2
+        for script, count in counts.items():
+            if count > half and script not in self._own[side]:
                 self._mostly[side][script].add(number, SIDES[side], line)
 
     def found(self) -> dict[str, Finding]:
