@@ -3,13 +3,14 @@
 import ctypes
 import random
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import torch
 
-from nmt.config import Precision
+from nmt.config import MachineConfig, Precision, RunConfig
 from nmt.errors import ConfigError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
@@ -36,6 +37,13 @@ def pick_dtype(precision: Precision, device: torch.device) -> torch.dtype:
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[None]:
     """Matrix products in `dtype` inside this context; master weights, softmax and loss stay float32."""
     return torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32)
+
+
+def prepare_machine(run: RunConfig | MachineConfig) -> torch.device:
+    """Make ready what the settings of a run or a command allow, and return the device."""
+    set_threads(run.threads)
+    keep_freed_memory()
+    return pick_device(run.device)
 
 
 def set_threads(threads: int | None) -> None:
@@ -70,8 +78,14 @@ def random_states() -> dict[str, Any]:
     }
 
 
-def restore_random_states(states: dict[str, Any]) -> None:
-    """Put all random generators back to saved states; that of a GPU is left out where there is none."""
+def restore_random_states(saved: Sequence[dict[str, Any]], rank: int = 0) -> None:
+    """Put all random generators back to the states that the process of a rank has saved; one that was not there keeps its own.
+
+    The state of a GPU is left out where there is none.
+    """
+    if rank >= len(saved):
+        return
+    states = saved[rank]
     version, numbers, gauss = states["python"]
     random.setstate((version, tuple(numbers), gauss))
     name, keys, position, has_gauss, cached = states["numpy"]

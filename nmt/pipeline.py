@@ -2,20 +2,17 @@
 
 import dataclasses
 import functools
-import importlib.metadata
 import itertools
 import json
 import logging
 import math
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-import torch
 from tqdm import tqdm
 
 from nmt.averaging import average_checkpoints
@@ -29,38 +26,29 @@ from nmt.config import (
     InfoConfig,
     MachineConfig,
     PrepareConfig,
-    RunConfig,
-    TrainConfig,
     TranslateConfig,
 )
-from nmt.data.batches import Batches
 from nmt.data.check import CorpusCheck, data_of, render
 from nmt.data.corpus import absolute, read_pairs
-from nmt.data.dataset import PreparedCorpus
 from nmt.data.lines import read_lines
 from nmt.data.prepare import prepare as prepare_corpus
 from nmt.data.segments import numbered_chunks
-from nmt.device import keep_freed_memory, pick_device, pick_dtype, seed_everything, set_threads
-from nmt.distributed import ALONE, Processes, joined
+from nmt.device import pick_dtype, prepare_machine
 from nmt.errors import ConfigError, DataError, escaped
 from nmt.evaluate import Report, check_lengths, test_set
 from nmt.evaluate import evaluate as score
-from nmt.files import held, make_folder, same_file, streaming, writing
-from nmt.interruption import Interrupted, Signals
-from nmt.metrics import shown
+from nmt.files import make_folder, same_file, streaming, writing
 from nmt.pictures import draw_each
-from nmt.rehearsal import rehearse
-from nmt.resume import LAST, inherited, newest, refuse_changes, text_changed
 from nmt.schema import load
-from nmt.trainer import Trainer
+from nmt.training import described
+from nmt.training import train as train
+from nmt.training import verify_resume as verify_resume
 from nmt.translation import Translation, to_json
-from nmt.translator import Translator, build_model, check_weights
-from nmt.validation import Validator, batch_pairs, mean_loss
-from nmt.verification import UPDATES, shortened, verify
+from nmt.translator import Translator
+from nmt.validation import batch_pairs, mean_loss
 from nmt.workers import sharing
 
 log = logging.getLogger(__name__)
-VERIFIED_PAIRS = 32  # of the validation set, for nmt verify-resume
 SHARED_BATCHES = 4  # how many batches of lines a process takes at once: more sort better by length, fewer are shared out more evenly
 
 
@@ -74,79 +62,7 @@ def check_data(config: CheckDataConfig) -> int:
 def prepare(config: PrepareConfig) -> None:
     """`nmt prepare`."""
     corpus = prepare_corpus(dataclasses.replace(config, data=absolute(config.data)))
-    log.info("%s: %s", corpus.folder, _described(corpus))
-
-
-def train(config: TrainConfig) -> int:
-    """`nmt train`; returns the exit code, 128 + n after signal n."""
-    config = dataclasses.replace(config, data=absolute(config.data))
-    folder = _run_folder(config.run)
-    with joined(config.run.device) as processes:
-        if not processes.first:
-            logging.getLogger("nmt").setLevel(logging.ERROR)
-        device = _machine(config.run)
-        parent = _parent(config, folder, processes)
-        config = inherited(config, parent) if parent else config
-        rehearse(config)
-        corpus = _prepared(config, parent, processes)
-        folder = make_folder(folder, "give another run.folder= or run.name=")
-        with held(folder, "wait for it, or give another run.name=") if processes.first else nullcontext():
-            last = processes.in_turn(lambda: newest(folder))
-            if last and config.run.changed_text == "restart_epoch" and last.about["data"] != corpus.digest:
-                corpus = _prepared(config, last, processes)  # a text that changed is cut into the pieces that the model knows
-            trainer = build_trainer(config, corpus, device, folder, processes)
-            if last:
-                _go_on(trainer, last, corpus.digest)
-            elif parent:
-                trainer.begin_with(parent.model)
-            return _run_to_the_end(trainer, folder)
-
-
-def _parent(config: TrainConfig, folder: Path, processes: Processes) -> Checkpoint | None:
-    """Where a run's network and pieces come from that were another's: what it has saved itself, or else the model that it begins with."""
-    if config.finetune_from is None:
-        return None
-    if last := processes.in_turn(lambda: newest(folder)):
-        return last
-    log.info("beginning with %s: its weights, network and pieces; the text, and how it trains, are this command's", config.finetune_from)
-    parent = load_checkpoint(config.finetune_from)
-    check_weights(parent, config.finetune_from)
-    return parent
-
-
-def _prepared(config: TrainConfig, parent: Checkpoint | None, processes: Processes) -> PreparedCorpus:
-    """The corpus of a run, in the pieces of `parent` where there is one."""
-    wanted = PrepareConfig(config.data, config.filter, config.tokenizer)
-    return processes.in_turn(lambda: prepare_corpus(wanted, (parent.src_tokenizer, parent.tgt_tokenizer) if parent else None))
-
-
-def _go_on(trainer: Trainer, last: Checkpoint, data_digest: str) -> None:
-    """Let a trainer go on from what its run has saved."""
-    check_weights(last, str(trainer.folder / LAST))
-    refuse_changes(trainer.config, last, trainer.folder)
-    changed = text_changed(trainer.config, data_digest, last, trainer.folder)
-    trainer.restore(last)
-    if changed:
-        trainer.batches.restart_epoch()
-
-
-def _run_to_the_end(trainer: Trainer, folder: Path) -> int:
-    """Train until a limit is reached or a signal comes, and say how it ended; the exit code."""
-    progress, metric = trainer.progress, trainer.config.trainer.metric
-    if progress.finished and (reached := trainer.limit_reached()):
-        log.info("%s is finished (%s) at update %d: raise that limit beyond it, or give another run.name=", folder, reached, progress.step)
-        return 0
-    if progress.step:
-        log.info("going on with %s after update %d", folder, progress.step)
-    try:
-        reached = trainer.run()
-    except Interrupted as stop:
-        log.info("%s: saved after update %d; the same command goes on from there", stop, trainer.saved_step)
-        return 128 + stop.number
-    log.info("stopped at update %d by %s", progress.step, reached)
-    if progress.best is not None and progress.averaged is None:
-        log.info("best %s %s after update %d: %s", metric, shown(progress.best), progress.best_step, folder / "best.pt")
-    return 0
+    log.info("%s: %s", corpus.folder, described(corpus))
 
 
 def evaluate(config: EvaluateConfig) -> None:
@@ -197,65 +113,6 @@ def average(config: AverageConfig) -> None:
 def info(config: InfoConfig) -> None:
     """`nmt info`: what a checkpoint is, on stdout."""
     print(*map(escaped, [f"checkpoint: {config.checkpoint}", *outline(load_checkpoint(config.checkpoint))]), sep="\n")
-
-
-def verify_resume(config: TrainConfig) -> int:
-    """`nmt verify-resume`; returns the exit code, 1 where a training that was killed did not go on exactly."""
-    config = shortened(dataclasses.replace(config, data=absolute(config.data)))
-    device = _machine(config.run)
-    parent = _parent(config, _run_folder(config.run), ALONE)
-    config = inherited(config, parent) if parent else config
-    rehearse(config)
-    corpus = _prepared(config, parent, ALONE)
-    few = dataclasses.replace(corpus, valid=corpus.valid[:VERIFIED_PAIRS])
-    logging.getLogger("nmt").setLevel(logging.WARNING)
-    folder = make_folder(config.run.folder, "give another run.folder=")
-    with tempfile.TemporaryDirectory(prefix=".verify-", dir=folder) as temporary:
-        found = verify(lambda run: build_trainer(config, few, device, run), Path(temporary))
-    if found:
-        print(f"NOT exact on {device}: {len(found)} values differ, such as {found[0]}")
-        return 1
-    print(f"exact on {device}: killed and resumed, {UPDATES} updates leave the same checkpoints, bit for bit, as in one go")
-    return 0
-
-
-def _machine(run: RunConfig | MachineConfig) -> torch.device:
-    set_threads(run.threads)
-    keep_freed_memory()
-    return pick_device(run.device)
-
-
-def _run_folder(run: RunConfig) -> Path:
-    if not run.name or ".." in Path(run.name).parts or Path(run.name).is_absolute():
-        raise ConfigError(f"run.name = {run.name!r}: a name for the run's folder in {run.folder} is expected")
-    return Path(run.folder) / run.name
-
-
-def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.device, folder: Path, processes: Processes = ALONE) -> Trainer:
-    """A trainer at its first update, and a few lines that say what it will do."""
-    seed_everything(config.run.seed)
-    dtype = pick_dtype(config.precision, device)
-    model = build_model(config.model, corpus.src_tokenizer, corpus.tgt_tokenizer).to(device)
-    decode = dataclasses.replace(config.decode, beam_size=config.trainer.valid_beam_size, temperature=0.0, top_k=0)
-    translator = Translator([model], corpus.src_tokenizer, corpus.tgt_tokenizer, decode, config.data.tgt_lang, device)
-    signals = Signals()
-    validate = Validator(translator, corpus.valid, config.batches.max_tokens, dtype, config.trainer.samples, processes, signals)
-    batches = Batches(corpus.train, corpus.src_tokenizer, corpus.tgt_tokenizer, config.batches, config.run.seed)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    about = {"data": corpus.digest, "statistics": corpus.statistics, "parameters": parameters, "versions": _versions()}
-    log.info("%s: %s", corpus.folder, _described(corpus))
-    log.info(
-        "%.1f million parameters, %s, %s, %d threads%s",
-        parameters / 1e6,
-        device,
-        str(dtype).removeprefix("torch."),
-        torch.get_num_threads(),
-        f" in each of {processes.count} processes" if processes.count > 1 else "",
-    )
-    blank = Checkpoint(config, corpus.src_tokenizer, corpus.tgt_tokenizer, {}, about)
-    if not processes.first:
-        seed_everything(config.run.seed + processes.rank)  # the same weights, and other masks of dropout
-    return Trainer(config, model, batches, validate, blank, folder, dtype, processes, signals)
 
 
 def _score_existing(config: EvaluateConfig) -> tuple[Report, list[str]]:
@@ -318,7 +175,7 @@ def _test_data(config: EvaluateConfig, data: DataConfig) -> tuple[list[str], lis
 
 def _translator(checkpoints: Sequence[Checkpoint], decode: dict[str, Any], run: MachineConfig) -> Translator:
     """The checkpoints' models, with the first one's decoding settings but for those that are given."""
-    return Translator.of(checkpoints, _machine(run), _decode_config(checkpoints[0], decode))
+    return Translator.of(checkpoints, prepare_machine(run), _decode_config(checkpoints[0], decode))
 
 
 def _decode_config(checkpoint: Checkpoint, decode: dict[str, Any]) -> DecodeConfig:
@@ -368,14 +225,3 @@ def _standard(stream: TextIO | None, name: str) -> BinaryIO:
     if stream is None:
         raise DataError(f"standard {name} is closed: give {name}=FILE")
     return stream.buffer
-
-
-def _versions() -> dict[str, str]:
-    return {name: importlib.metadata.version(name) for name in ("nmt", "torch", "sentencepiece", "sacrebleu")}
-
-
-def _described(corpus: PreparedCorpus) -> str:
-    src, tgt, facts = corpus.src_tokenizer, corpus.tgt_tokenizer, corpus.statistics
-    pieces = f"{src.vocab_size:,} joint pieces" if src is tgt else f"{src.vocab_size:,} source and {tgt.vocab_size:,} target pieces"
-    lengths = f"{facts['src_mean_tokens']:.1f} and {facts['tgt_mean_tokens']:.1f} pieces a sentence"
-    return f"{len(corpus.train):,} pairs, {lengths}, {pieces}, {len(corpus.valid):,} validation pairs"

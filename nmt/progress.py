@@ -1,8 +1,12 @@
 """How far a training run has come, and whether that is far enough."""
 
+import logging
 from dataclasses import dataclass
 
 from nmt.config import TrainerConfig
+from nmt.metrics import is_better
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -21,6 +25,24 @@ class Progress:
     finished: str = ""
     skipped: int = 0  # updates left out since their loss or gradient was no finite number
     skipped_in_a_row: int = 0
+
+    def validation_due(self, every: int) -> bool:
+        """Whether the update at hand is one after which the model is validated, and has not been."""
+        return self.step > 0 and self.step % every == 0 and self.validated_step != self.step
+
+    def take(self, metric: str, score: float) -> bool:
+        """Take note of a model's score; True where it is the best so far."""
+        improved = is_better(metric, score, self.best)
+        self.without_improvement = 0 if improved else self.without_improvement + 1
+        if improved:
+            self.best, self.best_step = score, self.step
+        return improved
+
+    def skip(self, loss: float, norm: float) -> None:
+        """Count, and tell, an update that is left out since its loss, in nats a token, or its gradient's norm is no finite number."""
+        self.skipped += 1
+        self.skipped_in_a_row += 1
+        log.warning("warning: update %d is left out: its loss is %.4g, the norm of its gradient %.4g", self.step, loss, norm)
 
     def limit(self, limits: TrainerConfig, epoch: int, seconds: float) -> str:
         """Which limit ends the training now, or an empty text.

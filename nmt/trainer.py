@@ -5,29 +5,28 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from nmt.averaging import MovingAverage, mean_weights, replaced
-from nmt.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from nmt.checkpoint import Checkpoint
 from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
-from nmt.device import autocast, random_states, restore_random_states
+from nmt.device import random_states, restore_random_states
 from nmt.distributed import ALONE, Processes
-from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, TrainingError
-from nmt.files import keep_copy
+from nmt.errors import ConfigError, DataError, NmtError
+from nmt.gradient import Gradient, diverged
 from nmt.interruption import Interrupted, Signals
 from nmt.journal import Journal, Validation, Window
-from nmt.metrics import HIGHER_IS_BETTER, is_better
+from nmt.metrics import is_better
 from nmt.model.seq2seq import Seq2Seq
 from nmt.optimizer import build_optimizer
 from nmt.progress import Progress
-from nmt.resume import LAST, PREVIOUS
+from nmt.resume import LAST
+from nmt.saving import RunFiles
 from nmt.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -69,20 +68,17 @@ class Trainer:
                 f"trainer.average={average} needs as many models that are kept: give trainer.keep={average} (it is {config.trainer.keep})"
             )
         self.config, self.model, self.batches, self.validate = config, model, batches, validate
-        self.blank, self.folder, self.dtype = blank, folder, dtype
+        self.blank, self.folder, self.files = blank, folder, RunFiles(folder, processes)
         self.processes, self.signals = processes, signals or Signals()
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model.parameters(), config.optimizer)
         self.scheduler = Scheduler(config.scheduler, config.optimizer.lr)
         self.average = MovingAverage(model, config.trainer.ema_decay)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=dtype == torch.float16)
+        self.gradient = Gradient(model, config, self.scaler, dtype, processes)
         self.progress = Progress()
         self.scores: dict[str, float] = {}
-        self.kept: list[tuple[float, int]] = []  # score and step of the step-*.pt files, best first
-        self.waiting: dict[Path, Checkpoint] = {}  # what could not be written, a full disk perhaps, and will be
-        self.saved_step = 0  # of last.pt
         self.recent_losses: deque[float] = deque(maxlen=12)
-        self.split = False  # whether a batch did not fit into the GPU's memory once
         self.window = Window()
         self.started = time.monotonic()
 
@@ -97,7 +93,7 @@ class Trainer:
         with self.signals, told as journal:
             try:
                 while True:
-                    if self._validation_due():
+                    if self.progress.validation_due(self.config.trainer.valid_every_steps):
                         self._validate(journal)
                     if reached := self.limit_reached():
                         break
@@ -137,38 +133,26 @@ class Trainer:
             self.scaler.load_state_dict(training["scaler"])
         self.batches.load_state_dict(training["batches"])
         self.progress = Progress(**training["progress"])
-        self.kept = [(score, step) for score, step in training["kept"]]
+        self.files.kept = [(score, step) for score, step in training["kept"]]
         self.scores = checkpoint.about["scores"]
-        self.saved_step = self.progress.step
-        self._restore_chance([training["random"], *training.get("random_others", [])])
+        self.files.saved_step = self.progress.step
+        restore_random_states([training["random"], *training.get("random_others", [])], self.processes.rank)
         self._check_best()
-
-    def begin_with(self, weights: dict[str, Tensor]) -> None:
-        """Begin a run with the weights of another."""
-        self.average.move_to(weights)
 
     def limit_reached(self) -> str:
         """Which limit ends the training now, or an empty text; by the clock of the first process."""
         return self.processes.of_first(lambda: self.progress.limit(self.config.trainer, self.batches.epoch, self._seconds()))
-
-    def _restore_chance(self, states: Sequence[dict[str, Any]]) -> None:
-        """Put the random generators where they were, of the process of this rank; one that was not there before draws anew."""
-        if self.processes.rank < len(states):
-            restore_random_states(states[self.processes.rank])
-        else:
-            torch.manual_seed(hash((self.config.run.seed, self.processes.rank, self.progress.step)))
 
     def _check_best(self) -> None:
         """Where best.pt is gone or damaged, say so and validate now, so that there is one again; where it is a mean, remember it."""
         progress = self.progress
         if progress.best is None:
             return
-        about = self.processes.of_first(self._about_best)
+        about = self.processes.of_first(self.files.about_best)
         if about is None:
             progress.best, progress.averaged, progress.finished = None, None, ""
             progress.validated_step = progress.step - 1
-            return
-        if "averaged" in about:  # a kill may have come between it and last.pt
+        elif "averaged" in about:  # a kill may have come between it and last.pt
             progress.averaged = about["scores"][self.config.trainer.metric]
 
     def _update(self, batches: list[Batch]) -> None:
@@ -178,7 +162,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.scheduler.lr(self.progress.step)
         tokens = sum(batch.tokens for batch in batches)
-        nll = self.processes.sum_gradients(self.model, self._gradient(batches, tokens))
+        nll = self.processes.sum_gradients(self.model, self.gradient.leave(batches, tokens))
         self.scaler.unscale_(self.optimizer)  # clipping must see the true gradient
         clip_norm = self.config.optimizer.clip_norm
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), math.inf if clip_norm is None else clip_norm)
@@ -191,77 +175,13 @@ class Trainer:
             self.window.add(batches, summed, norm)
             self.progress.skipped_in_a_row = 0
         else:
-            self._skip(batches, summed / tokens, norm)
+            self.progress.skip(summed / tokens, norm)
+            if self.progress.skipped_in_a_row >= self.config.trainer.max_skipped:
+                lines = [number for batch in batches for number in self.batches.line_numbers(batch)]
+                raise diverged(self.config, self.recent_losses, lines, self.files)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.tgt_tokens += tokens
-
-    def _about_best(self) -> dict[str, Any] | None:
-        try:
-            return self._stored("best.pt").about
-        except CheckpointError as error:
-            log.warning("warning: %s; the next validation writes a new one", error)
-            return None
-
-    def _gradient(self, batches: Sequence[Batch], tokens: int) -> Tensor:
-        """Leave the gradient of this process's share, and return its −log p(y), summed; a share too large for the GPU is read in halves."""
-        share = [batch.rows(self.processes.share) for batch in batches if batch.src.shape[0] > self.processes.rank]
-        try:
-            return self.read(share, tokens)
-        except torch.OutOfMemoryError as error:
-            reason = str(error).split("\n")[0]
-        # Only here, out of the handler, is what the error held of the failed attempt free.
-        self.optimizer.zero_grad(set_to_none=True)
-        torch.cuda.empty_cache()
-        if not self.split:
-            log.warning(
-                "warning: a batch does not fit into the GPU's memory, and is read in halves: batches.max_tokens=%d is large",
-                self.config.batches.max_tokens,
-            )
-        self.split = True
-        halves = [batch.rows(slice(half, None, 2)) for batch in share for half in range(min(2, batch.src.shape[0]))]
-        try:
-            return self.read(halves, tokens)
-        except torch.OutOfMemoryError as error:
-            raise TrainingError(
-                f"half a batch does not fit into the GPU's memory either ({reason}): start a new run.name= with a smaller "
-                "batches.max_tokens=, and as many more batches.accumulate="
-            ) from error
-
-    def read(self, batches: Sequence[Batch], tokens: int) -> Tensor:
-        """Add the gradient of the mean loss per token to what is there; the −log p(y) of the batches, summed."""
-        settings, total = self.config.trainer, torch.zeros((), device=self.device)
-        for batch in batches:
-            moved = batch.to(self.device)
-            with autocast(self.device, self.dtype):
-                smoothed, nll = self.model.loss(
-                    moved.src, moved.src_lengths, moved.tgt_in, moved.tgt_out, settings.label_smoothing, settings.r_drop
-                )
-            torch.autograd.backward(self.scaler.scale(smoothed / tokens))
-            total += nll.detach()
-        return total
-
-    def _skip(self, batches: Sequence[Batch], loss: float, norm: float) -> None:
-        """Leave an update out whose loss or gradient is no finite number; raises TrainingError when too many in a row are."""
-        progress, allowed = self.progress, self.config.trainer.max_skipped
-        progress.skipped += 1
-        progress.skipped_in_a_row += 1
-        log.warning("warning: update %d is left out: its loss is %.4g, the norm of its gradient %.4g", progress.step, loss, norm)
-        if progress.skipped_in_a_row < allowed:
-            return
-        lines = [number for batch in batches for number in self.batches.line_numbers(batch)]
-        raise TrainingError(
-            f"the training diverged: {allowed} updates in a row had no finite loss or gradient (trainer.max_skipped={allowed}). "
-            f"Losses: {', '.join(f'{loss:.3g}' for loss in self.recent_losses)}. "
-            f"The last of them read pairs {', '.join(map(str, lines[:10]))}{' and others' if len(lines) > 10 else ''} of data.train. "
-            f"Likely causes: optimizer.lr={self.config.optimizer.lr:g} is too high, clipping is off or loose (optimizer.clip_norm), "
-            f"precision={self.config.precision} is too coarse, or the text is odd (nmt check-data). {self.folder / LAST} is of update "
-            f"{self.saved_step}: a new run.name= with finetune_from={self.folder / LAST} and a lower optimizer.lr goes on from there"
-        )
-
-    def _validation_due(self) -> bool:
-        step = self.progress.step
-        return step > 0 and step % self.config.trainer.valid_every_steps == 0 and self.progress.validated_step != step
 
     def _validate(self, journal: Journal | None) -> None:
         """Score the model, keep it where it is the best so far, tell the schedule, save."""
@@ -282,22 +202,21 @@ class Trainer:
         """Take note of the scores of the model as it is, and keep it where it is good; True where it is the best so far."""
         progress, metric = self.progress, self.config.trainer.metric
         self.scores = dict(validation.scores)
-        score = self.scores[metric]
-        improved = is_better(metric, score, progress.best)
-        progress.without_improvement = 0 if improved else progress.without_improvement + 1
-        if improved:
-            progress.best, progress.best_step = score, progress.step
+        improved = progress.take(metric, score := self.scores[metric])
         if journal:
             journal.validation(progress.step, validation, improved, self._seconds())
-        self._keep(score, improved)
+        if improved and is_better(metric, score, progress.averaged):
+            progress.averaged = None
+            self.files.write("best.pt", self._filled({}))
+        self.files.keep(score, progress.step, self.config.trainer, self._filled({}))
         return improved
 
     def _cut(self) -> None:
         """Say that the rate was cut, and go on from the weights of best.pt where scheduler.return_to_best says so."""
         metric, rate = self.config.trainer.metric, self.scheduler.lr(self.progress.step + 1)
         log.info("no better %s for a while: learning rate cut to %.3g", metric, rate)
-        if self.config.scheduler.return_to_best and self.processes.of_first(lambda: self._is_stored("best.pt")):
-            weights, about = self.processes.of_first(lambda: ((best := self._stored("best.pt")).model, best.about))
+        if self.config.scheduler.return_to_best and self.processes.of_first(lambda: self.files.has("best.pt")):
+            weights, about = self.processes.of_first(lambda: ((best := self.files.stored("best.pt")).model, best.about))
             self.average.move_to(weights)
             self.scores = about["scores"]
             log.info("back to the weights of update %d, the best so far", about["step"])
@@ -321,30 +240,14 @@ class Trainer:
                 journal.scalars(self.progress.step, self.window.means() | place)
             self.window = Window()
 
-    def _keep(self, score: float, improved: bool) -> None:
-        """Write best.pt and the trainer.keep best step-*.pt; remove those that fell out."""
-        step, keep = self.progress.step, self.config.trainer.keep
-        if improved and is_better(self.config.trainer.metric, score, self.progress.averaged):
-            self.progress.averaged = None
-            self._save(self.folder / "best.pt")
-        sign = -1 if HIGHER_IS_BETTER[self.config.trainer.metric] else 1
-        others = [kept for kept in self.kept if kept[1] != step]  # where best.pt was lost, an update is validated again
-        # Of equal scores the earlier stays first: that model needed less training. What is no number is worse than all.
-        ranked = sorted([*others, (score, step)], key=lambda kept: math.inf if math.isnan(kept[0]) else sign * kept[0])
-        self.kept = ranked[:keep]
-        if (score, step) in self.kept:
-            self._save(self.folder / f"step-{step}.pt")
-        for _, dropped in ranked[keep:]:
-            self._remove(f"step-{dropped}.pt")
-
     def _average_best(self) -> None:
         """Score the mean of the best trainer.average models that were kept; where it is better than best.pt, it becomes best.pt."""
         metric, progress = self.config.trainer.metric, self.progress
-        steps = [step for _, step in self.kept[: self.config.trainer.average]]
-        kept = self.processes.of_first(lambda: [step for step in steps if self._is_stored(f"step-{step}.pt")])
+        steps = [step for _, step in self.files.kept[: self.config.trainer.average]]
+        kept = self.processes.of_first(lambda: [step for step in steps if self.files.has(f"step-{step}.pt")])
         if len(kept) < 2 or progress.best is None:
             return
-        mean = self.processes.of_first(lambda: mean_weights(self._stored(f"step-{step}.pt").model for step in kept))
+        mean = self.processes.of_first(lambda: mean_weights(self.files.stored(f"step-{step}.pt").model for step in kept))
         with replaced(self.model, mean):
             if (validation := self._score()) is None:
                 return
@@ -352,7 +255,7 @@ class Trainer:
             better = is_better(metric, score, best)
             if better:
                 progress.averaged = score
-                self._save(self.folder / "best.pt", scores=dict(validation.scores), averaged=sorted(kept))
+                self.files.write("best.pt", self._filled({}, scores=dict(validation.scores), averaged=sorted(kept)))
         verdict = "better than best.pt, which had %.2f: it is best.pt now" if better else "no better than best.pt, which has %.2f and stays"
         log.info(f"the mean of the models of updates %s has %s %.2f, {verdict}", ", ".join(map(str, sorted(kept))), metric, score, best)
 
@@ -366,37 +269,12 @@ class Trainer:
             "average": self.average.state_dict(),
             "batches": self.batches.state_dict(),
             "progress": dataclasses.asdict(self.progress) | {"seconds": self._seconds()},
-            "kept": [list(kept) for kept in self.kept],
+            "kept": [list(kept) for kept in self.files.kept],
             "random": chance[0],
             "random_others": chance[1:],
         }
-        for path, checkpoint in list(self.waiting.items()):  # before last.pt, which counts on them
-            if not self._write(path, checkpoint):
-                return False
-            del self.waiting[path]
-        if self.processes.first:
-            keep_copy(self.folder / LAST, self.folder / PREVIOUS)
         with self.average.applied():
-            saved = self._write(self.folder / LAST, self._filled(training))
-        self.saved_step = self.progress.step if saved else self.saved_step
-        return saved
-
-    def _save(self, path: Path, **facts: object) -> None:
-        """Write the model as it is; where that is not possible, keep it in memory until it is."""
-        checkpoint = self._filled({}, **facts)
-        self.waiting.pop(path, None)
-        if not self._write(path, checkpoint):
-            self.waiting[path] = dataclasses.replace(checkpoint, model=mean_weights([checkpoint.model]))  # of one: a copy
-
-    def _write(self, path: Path, checkpoint: Checkpoint) -> bool:
-        """Write a file, in the first process alone; False, and a warning, where that is not possible."""
-        if self.processes.first:
-            try:
-                save_checkpoint(path, checkpoint)
-            except (DataError, OSError) as error:  # the latter where the whole file system is gone
-                log.warning("warning: %s; training goes on, and the next time that it saves it tries again", error)
-                return False
-        return True
+            return self.files.write_last(self._filled(training))
 
     def _filled(self, training: dict[str, object], **facts: object) -> Checkpoint:
         about = {
@@ -408,20 +286,6 @@ class Trainer:
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
         return dataclasses.replace(self.blank, model=self.model.state_dict(), about=self.blank.about | about | facts, training=training)
-
-    def _stored(self, name: str) -> Checkpoint:
-        """A checkpoint that this run has kept; raises CheckpointError where it cannot be used."""
-        path = self.folder / name
-        return self.waiting[path] if path in self.waiting else load_checkpoint(path)
-
-    def _is_stored(self, name: str) -> bool:
-        return self.folder / name in self.waiting or (self.folder / name).exists()
-
-    def _remove(self, name: str) -> None:
-        self.waiting.pop(self.folder / name, None)
-        if self.processes.first:
-            with suppress(OSError):
-                (self.folder / name).unlink(missing_ok=True)
 
     def _share_done(self) -> float:
         """How much of the run is done, 0 to 1, by the limit that is nearest."""

@@ -98,7 +98,7 @@ def _made(folder: Path) -> Path:
 
 def _kill_at(trainer: Trainer, update: int) -> Trainer:
     """The trainer, which is killed when it has read the batches of an update and made nothing of them yet."""
-    read = trainer.read
+    read = trainer.gradient.read
 
     def reading(batches: Sequence[Batch], tokens: int) -> Tensor:
         nll = read(batches, tokens)
@@ -106,5 +106,5 @@ def _kill_at(trainer: Trainer, update: int) -> Trainer:
             raise Killed
         return nll
 
-    trainer.read = reading  # type: ignore[method-assign]
+    trainer.gradient.read = reading  # type: ignore[method-assign]
     return trainer

@@ -21,7 +21,6 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from nmt import pipeline
 from nmt.config import ModelConfig, PrepareConfig, TrainConfig, config_dir
 from nmt.data.prepare import prepare
 from nmt.device import autocast, random_states, restore_random_states
@@ -30,6 +29,7 @@ from nmt.model.inference import Inference
 from nmt.model.seq2seq import Seq2Seq
 from nmt.schema import load
 from nmt.search import beam_search
+from nmt.training import build_trainer
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PAD, BOS, EOS = 0, 2, 3
@@ -113,7 +113,7 @@ def continuation(device: str, dtype: torch.dtype) -> float:
     optimizer, scaler = trainer(model, dtype, 0.002)
     for part, state in zip((model, optimizer, scaler), saved, strict=True):
         part.load_state_dict(state)
-    restore_random_states(states)
+    restore_random_states([states])
     return max(abs(a - update(model, optimizer, scaler, data, dtype)) for a in calm)
 
 
@@ -144,11 +144,11 @@ def _updated(folder: Path, dtype: torch.dtype, scarce: bool) -> list[Tensor]:
         values = OmegaConf.to_container(compose("train", [*overrides, f"precision={precision}", "optimizer=adadelta"]), resolve=True)
     config = load(TrainConfig, values)  # type: ignore[arg-type]
     corpus = prepare(PrepareConfig(config.data, config.filter, config.tokenizer))
-    one = pipeline.build_trainer(config, corpus, torch.device("cuda"), folder)
+    one = build_trainer(config, corpus, torch.device("cuda"), folder)
     batches = [next(one.batches)]
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    one.read([batches[0].rows(slice(0, None, 2))], batches[0].tokens)
+    one.gradient.read([batches[0].rows(slice(0, None, 2))], batches[0].tokens)
     need = torch.cuda.max_memory_reserved() * 1.2
     one.optimizer.zero_grad(set_to_none=True)
     torch.cuda.empty_cache()
@@ -158,8 +158,8 @@ def _updated(folder: Path, dtype: torch.dtype, scarce: bool) -> list[Tensor]:
         one._update(batches)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    if one.split != scarce:
-        raise RuntimeError("the memory was too small without a reason" if one.split else "the memory was never too small")
+    if one.gradient.split != scarce:
+        raise RuntimeError("the memory was too small without a reason" if one.gradient.split else "the memory was never too small")
     return [parameter.detach().cpu() for parameter in one.model.parameters()]
 
 

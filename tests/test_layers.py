@@ -10,7 +10,7 @@ import nmt
 PACKAGE = Path(nmt.__file__).parent
 LAYERS = [
     {"errors", "language", "interruption"},
-    {"schema", "files", "network", "workers"},
+    {"schema", "files", "network", "workers", "distributed"},
     {"config"},
     {"metrics", "progress", "translation", "coverage", "loss", "subwords", "data.lines", "data.shift", "data.scan"}
     | {"model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
@@ -20,7 +20,9 @@ LAYERS = [
     {"translator", "data.prepare", "data.check", "journal"},
     {"alignment"},
     {"pictures"},
-    {"validation", "trainer", "rehearsal", "resume", "averaging"},
+    {"resume", "averaging", "saving", "gradient", "validation"},
+    {"trainer", "rehearsal", "verification"},
+    {"training"},
     {"pipeline"},
     {"cli"},
     {"__main__"},

@@ -34,6 +34,8 @@ GIVEN = {  # what makes a verb complete, so that one wrong setting is the only m
     "translate": ["checkpoint=/no/such.pt", "input=/dev/null"],
     "average": ["checkpoints=/no/such.pt", "output=x.pt"],
     "info": ["checkpoint=/no/such.pt"],
+    "check-data": ["data=files", *DATA],
+    "verify-resume": DATA,
 }
 
 

@@ -12,13 +12,13 @@ import torch
 from toy_corpus import Composer, sentences, write_pairs
 from training import assert_same, rows, stop_at, trainer_of
 
-from nmt import pipeline
-from nmt import trainer as trainer_module
+from nmt import pipeline, saving
 from nmt.checkpoint import load_checkpoint, save_checkpoint
 from nmt.config import TrainConfig
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files import held
 from nmt.interruption import Interrupted
+from nmt.journal import Journal
 from nmt.resume import newest
 
 
@@ -91,7 +91,7 @@ class FullDisk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, full: Callable[[int], bool]) -> None:
         self.calls, self.full = 0, full
-        monkeypatch.setattr(trainer_module, "save_checkpoint", self.save)
+        monkeypatch.setattr(saving, "save_checkpoint", self.save)
 
     def save(self, path: Path, checkpoint: Any) -> None:
         self.calls += 1
@@ -140,7 +140,7 @@ def test_a_kill_while_the_disk_is_full_costs_updates_and_nothing_else(
 
 def test_records_wait_for_room_too(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
     trainer = trainer_of(composed())
-    journal = trainer_module.Journal(trainer.folder, trainer.progress, 0.0)
+    journal = Journal(trainer.folder, trainer.progress, 0.0)
     journal.file.close()
     with Path("/dev/full").open("ab") as journal.file:
         journal.scalars(1, {"loss": 1.0, "tokens_per_second": 1.0})

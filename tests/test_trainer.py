@@ -182,7 +182,7 @@ def test_of_equal_scores_the_earlier_is_kept_and_what_is_no_number_is_not(compos
     trainer = trainer_of(composed("trainer.valid_every_steps=2", "trainer.keep=2", f"trainer.metric={metric}"))
     trainer.validate = lambda: Validation({metric: next(scores)})
     trainer.run()
-    assert trainer.kept == [(5.0, 4), (5.0, 8)]
+    assert trainer.files.kept == [(5.0, 4), (5.0, 8)]
     assert sorted(path.name for path in trainer.folder.glob("step-*.pt")) == ["step-4.pt", "step-8.pt"]
 
 

@@ -26,7 +26,7 @@ def test_what_is_forgotten_is_found(
     composed: Composer, forgotten: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if forgotten == "restore_random_states":
-        monkeypatch.setattr(trainer, forgotten, lambda states: None)
+        monkeypatch.setattr(trainer, forgotten, lambda states, rank: None)
     else:
         monkeypatch.setattr(trainer.Batches, "load_state_dict", lambda self, state: None)
     assert pipeline.verify_resume(composed("model.dropout=0.3")) == 1

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from nmt import pipeline
 from nmt.config import PrepareConfig, TrainConfig
 from nmt.data.dataset import PreparedCorpus
 from nmt.data.prepare import prepare
 from nmt.trainer import Trainer
+from nmt.training import build_trainer
 from nmt.verification import different
 
 
@@ -19,7 +19,7 @@ def trainer_of(config: TrainConfig, name: str = "run") -> Trainer:
     """A trainer at its first update."""
     folder = Path(config.run.folder) / name
     folder.mkdir(parents=True, exist_ok=True)
-    return pipeline.build_trainer(config, prepared(config), torch.device("cpu"), folder)
+    return build_trainer(config, prepared(config), torch.device("cpu"), folder)
 
 
 def prepared(config: TrainConfig) -> PreparedCorpus:

@@ -1,0 +1,86 @@
+"""The gradient of an update: of a process's share of its batches, in halves where they do not fit; and what to say when it is no number."""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from nmt.config import TrainConfig
+from nmt.data.batches import Batch
+from nmt.device import autocast
+from nmt.distributed import Processes
+from nmt.errors import TrainingError
+from nmt.model.seq2seq import Seq2Seq
+from nmt.resume import LAST
+from nmt.saving import RunFiles
+
+log = logging.getLogger(__name__)
+
+
+class Gradient:
+    """Adds the gradients of batches to a model's."""
+
+    def __init__(self, model: Seq2Seq, config: TrainConfig, scaler: torch.amp.GradScaler, dtype: torch.dtype, processes: Processes) -> None:
+        """Take what the trainer has; dtype is the type of the matrix products."""
+        self.model, self.config, self.scaler, self.dtype, self.processes = model, config, scaler, dtype, processes
+        self.device = next(model.parameters()).device
+        self.split = False  # whether a batch did not fit into the GPU's memory once
+
+    def leave(self, batches: Sequence[Batch], tokens: int) -> Tensor:
+        """Leave the gradient of this process's share, and return its −log p(y), summed; a share too large for the GPU is read in halves."""
+        share = [batch.rows(self.processes.share) for batch in batches if batch.src.shape[0] > self.processes.rank]
+        try:
+            return self.read(share, tokens)
+        except torch.OutOfMemoryError as error:
+            reason = str(error).split("\n")[0]
+        # Only here, out of the handler, is what the error held of the failed attempt free.
+        self.model.zero_grad(set_to_none=True)
+        torch.cuda.empty_cache()
+        if not self.split:
+            log.warning(
+                "warning: a batch does not fit into the GPU's memory, and is read in halves: batches.max_tokens=%d is large",
+                self.config.batches.max_tokens,
+            )
+        self.split = True
+        halves = [batch.rows(slice(half, None, 2)) for batch in share for half in range(min(2, batch.src.shape[0]))]
+        try:
+            return self.read(halves, tokens)
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(
+                f"half a batch does not fit into the GPU's memory either ({reason}): start a new run.name= with a smaller "
+                "batches.max_tokens=, and as many more batches.accumulate="
+            ) from error
+
+    def read(self, batches: Sequence[Batch], tokens: int) -> Tensor:
+        """Add the gradient of the mean loss per token to what is there; the −log p(y) of the batches, summed."""
+        settings, total = self.config.trainer, torch.zeros((), device=self.device)
+        for batch in batches:
+            moved = batch.to(self.device)
+            with autocast(self.device, self.dtype):
+                smoothed, nll = self.model.loss(
+                    moved.src, moved.src_lengths, moved.tgt_in, moved.tgt_out, settings.label_smoothing, settings.r_drop
+                )
+            torch.autograd.backward(self.scaler.scale(smoothed / tokens))
+            total += nll.detach()
+        return total
+
+
+def diverged(config: TrainConfig, losses: Iterable[float], lines: Sequence[int], files: RunFiles) -> TrainingError:
+    """What to say when update after update is no number.
+
+    Args:
+        config: of the run.
+        losses: of the last updates, in nats a token.
+        lines: the pairs of the training text that the last of them read.
+        files: what the run has saved.
+    """
+    allowed, last = config.trainer.max_skipped, files.folder / LAST
+    return TrainingError(
+        f"the training diverged: {allowed} updates in a row had no finite loss or gradient (trainer.max_skipped={allowed}). "
+        f"Losses: {', '.join(f'{loss:.3g}' for loss in losses)}. "
+        f"The last of them read pairs {', '.join(map(str, lines[:10]))}{' and others' if len(lines) > 10 else ''} of data.train. "
+        f"Likely causes: optimizer.lr={config.optimizer.lr:g} is too high, clipping is off or loose (optimizer.clip_norm), "
+        f"precision={config.precision} is too coarse, or the text is odd (nmt check-data). {last} is of update "
+        f"{files.saved_step}: a new run.name= with finetune_from={last} and a lower optimizer.lr goes on from there"
+    )

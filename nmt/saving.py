@@ -1,0 +1,91 @@
+"""The checkpoints of a run's folder, written by one process, and kept in memory while they cannot be."""
+
+import dataclasses
+import logging
+import math
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from nmt.averaging import mean_weights
+from nmt.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from nmt.config import TrainerConfig
+from nmt.distributed import Processes
+from nmt.errors import CheckpointError, DataError
+from nmt.files import keep_copy
+from nmt.metrics import HIGHER_IS_BETTER
+from nmt.resume import LAST, PREVIOUS
+
+log = logging.getLogger(__name__)
+
+
+class RunFiles:
+    """Writes in the first process alone; a full disk, or one that is gone, is a warning, and what it kept from being written waits."""
+
+    def __init__(self, folder: Path, processes: Processes) -> None:
+        self.folder, self.processes = folder, processes
+        self.saved_step = 0  # of last.pt
+        self.kept: list[tuple[float, int]] = []  # score and step of the step-*.pt files, best first
+        self._waiting: dict[str, Checkpoint] = {}
+
+    def write(self, name: str, checkpoint: Checkpoint) -> None:
+        """Write a model; where that is not possible, keep a copy of it in memory until it is."""
+        self._waiting.pop(name, None)
+        if not self._written(name, checkpoint):
+            self._waiting[name] = dataclasses.replace(checkpoint, model=mean_weights([checkpoint.model]))  # of one: a copy
+
+    def write_last(self, checkpoint: Checkpoint) -> bool:
+        """Write last.pt, with the one before as previous.pt; not before all that waits, since it counts on that. False where it is not."""
+        for name, waiting in list(self._waiting.items()):
+            if not self._written(name, waiting):
+                return False
+            del self._waiting[name]
+        if self.processes.first:
+            keep_copy(self.folder / LAST, self.folder / PREVIOUS)
+        if not self._written(LAST, checkpoint):
+            return False
+        self.saved_step = checkpoint.about["step"]
+        return True
+
+    def keep(self, score: float, step: int, limits: TrainerConfig, checkpoint: Checkpoint) -> None:
+        """Write the model of an update as step-<n>.pt where it is among the limits.keep best, and remove what falls out."""
+        sign = -1 if HIGHER_IS_BETTER[limits.metric] else 1
+        others = [kept for kept in self.kept if kept[1] != step]  # where best.pt was lost, an update is validated again
+        # Of equal scores the earlier stays first: that model needed less training. What is no number is worse than all.
+        ranked = sorted([*others, (score, step)], key=lambda kept: math.inf if math.isnan(kept[0]) else sign * kept[0])
+        self.kept = ranked[: limits.keep]
+        if (score, step) in self.kept:
+            self.write(f"step-{step}.pt", checkpoint)
+        for _, dropped in ranked[limits.keep :]:
+            self._remove(f"step-{dropped}.pt")
+
+    def about_best(self) -> dict[str, Any] | None:
+        """What is known about best.pt; None, and a warning, where that is gone or damaged."""
+        try:
+            return self.stored("best.pt").about
+        except CheckpointError as error:
+            log.warning("warning: %s; the next validation writes a new one", error)
+            return None
+
+    def stored(self, name: str) -> Checkpoint:
+        """A checkpoint of this run; raises CheckpointError where it cannot be used."""
+        return self._waiting[name] if name in self._waiting else load_checkpoint(self.folder / name)
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a checkpoint."""
+        return name in self._waiting or (self.folder / name).exists()
+
+    def _remove(self, name: str) -> None:
+        self._waiting.pop(name, None)
+        if self.processes.first:
+            with suppress(OSError):
+                (self.folder / name).unlink(missing_ok=True)
+
+    def _written(self, name: str, checkpoint: Checkpoint) -> bool:
+        if self.processes.first:
+            try:
+                save_checkpoint(self.folder / name, checkpoint)
+            except (DataError, OSError) as error:  # the latter where the whole file system is gone
+                log.warning("warning: %s; training goes on, and the next time that it saves it tries again", error)
+                return False
+        return True
