@@ -85,10 +85,10 @@ LONG = {
     "a megabyte of letters": "x" * MEGABYTE,
     "a hundred thousand words": "The dog sees 日本 " * 25_000,
     "punctuation": '."!?…' * 20_000,
-    "spaces between two words": "dog" + " " * MEGABYTE + "cat",
-    "emoji": "😀👩‍👩‍👧‍👦" * 10_000,
+    "spaces between two words": "dog" + " " * 100_000 + "cat",
+    "emoji": "😀👩‍👩‍👧‍👦" * 4_000,
     "combining marks": "e" + "\u0301" * 100_000,
-    "special tokens": "<s></s><unk><pad>" * 10_000,
+    "special tokens": "<s></s><unk><pad>" * 4_000,
     "NULs": "\x00" * 100_000,
 }
 
@@ -105,11 +105,11 @@ def test_a_line_of_any_length(name: str, untrained: Path, tmp_path: Path) -> Non
 
 def test_a_long_line_as_json_and_as_a_picture(untrained: Path, tmp_path: Path) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
-    source.write_text("The dog sees the cat. " * 2000 + "\n")
+    source.write_text("The dog sees the cat. " * 1000 + "\n")
     decode = {"max_length_ratio": 0.3, "max_source_pieces": 50, "batch_size": 256}
     translate(untrained, source, target, format="jsonl", attention=str(tmp_path), decode=decode)
     (row,) = map(json.loads, target.read_text().splitlines())
-    assert len(row["tokens"]) > 1000 and (tmp_path / "0001.png").stat().st_size > 1000
+    assert len(row["tokens"]) > 500 and (tmp_path / "0001.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize("stream", [False, True])
