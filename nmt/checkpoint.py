@@ -73,16 +73,19 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         raise CheckpointError(
             f"{path} has checkpoint format {content.get('format')!r}; this version reads {FORMAT}: use the version that wrote it"
         )
-    if content.get("digest") != digest(content):
+    if content.get("digest") != _digest_of(path, content):
         raise CheckpointError(
             f"{path} is damaged: its content does not agree with its digest; use another checkpoint of the run, or copy it again"
         )
     try:
         source, target = (Tokenizer(content[name].numpy().tobytes()) for name in ("src_tokenizer", "tgt_tokenizer"))
         config = load(TrainConfig, complete(TrainConfig, content["config"]))
-        return Checkpoint(config, source, target, content["model"], content["about"], content["training"])
+        model, about, training = (content[name] for name in ("model", "about", "training"))
     except (NmtError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be used by this version: {error}") from error
+    if not all(isinstance(part, dict) for part in (model, about, training)) or not all(isinstance(x, Tensor) for x in model.values()):
+        raise CheckpointError(f"{path} is no checkpoint of this program: its model, about and training are not what they should be")
+    return Checkpoint(config, source, target, model, about, training)
 
 
 def load_checkpoints(paths: Sequence[str | Path]) -> list[Checkpoint]:
@@ -118,6 +121,13 @@ def digest(content: Mapping[str, Any]) -> str:
     sha = hashlib.sha256()
     _feed(sha, {name: value for name, value in content.items() if name != "digest"})
     return sha.hexdigest()
+
+
+def _digest_of(path: str | Path, content: Mapping[str, Any]) -> str:
+    try:
+        return digest(content)
+    except (TypeError, ValueError, RuntimeError) as error:  # the restricted loader takes more kinds of values than are ever written
+        raise CheckpointError(f"{path} is no checkpoint of this program: it holds more than dense tensors and plain data") from error
 
 
 def _outline(name: str, value: Any, indent: str = "") -> Iterator[str]:
@@ -169,7 +179,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _what_is_wrong(path: Path, error: Exception) -> str:
-    if path.read_bytes()[:2] != b"PK":  # what PyTorch writes is a zip archive
+    with path.open("rb") as file:
+        start = file.read(2)
+    if start != b"PK":  # what PyTorch writes is a zip archive
         return "is no checkpoint of this program: it is not a PyTorch file"
     if isinstance(error, pickle.UnpicklingError):
         return "is no checkpoint of this program: it is damaged, or holds more than tensors and plain data"

@@ -109,7 +109,7 @@ def text_changed(config: TrainConfig, data_digest: str, last: Checkpoint, folder
     Raises:
         DataError: it is another one, and run.changed_text does not allow it.
     """
-    if last.about["data"] == data_digest:
+    if last.about.get("data") == data_digest:
         return False
     if config.run.changed_text == "refuse":
         raise DataError(

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.metadata
 import logging
+import os
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,7 +22,7 @@ from nmt.data.dataset import PreparedCorpus
 from nmt.data.prepare import prepare as prepare_corpus
 from nmt.device import pick_dtype, prepare_machine, seed_everything
 from nmt.distributed import ALONE, Processes, joined
-from nmt.errors import ConfigError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.files import held, make_folder
 from nmt.interruption import Interrupted, Signals
 from nmt.metrics import shown
@@ -51,7 +52,7 @@ def train(config: TrainConfig) -> int:
         folder = make_folder(folder, "give another run.folder= or run.name=")
         with held(folder, "wait for it, or give another run.name=") if processes.first else nullcontext():
             last = processes.in_turn(lambda: newest(folder))
-            if last and config.run.changed_text == "restart_epoch" and last.about["data"] != corpus.digest:
+            if last and config.run.changed_text == "restart_epoch" and last.about.get("data") != corpus.digest:
                 corpus = _prepared(config, last, processes)  # a text that changed is cut into the pieces that the model knows
             trainer = build_trainer(config, corpus, device, folder, processes)
             if last:
@@ -84,7 +85,11 @@ def _go_on(trainer: Trainer, last: Checkpoint, data_digest: str) -> None:
     check_weights(last, str(trainer.folder / LAST))
     refuse_changes(trainer.config, last, trainer.folder)
     changed = text_changed(trainer.config, data_digest, last, trainer.folder)
-    trainer.restore(last)
+    try:
+        trainer.restore(last)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        what = f"{trainer.folder / LAST} holds no state that this version can go on from ({type(error).__name__}: {error})"
+        raise CheckpointError(f"{what}: use the version that wrote it, or finetune_from= with another run.name=") from error
     if changed:
         trainer.batches.restart_epoch()
 
@@ -131,7 +136,11 @@ def verify_resume(config: TrainConfig) -> int:
 def _run_folder(run: RunConfig) -> Path:
     if not run.name or ".." in Path(run.name).parts or Path(run.name).is_absolute():
         raise ConfigError(f"run.name = {run.name!r}: a name for the run's folder in {run.folder} is expected")
-    return Path(run.folder) / run.name
+    folder = Path(run.folder).expanduser() / run.name
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ConfigError(f"cannot make the run's folder {folder}: {nearest} is no folder that can be written to; give another run.folder=")
+    return folder
 
 
 def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.device, folder: Path, processes: Processes = ALONE) -> Trainer:

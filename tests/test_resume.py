@@ -86,6 +86,22 @@ def test_weights_that_do_not_fit_are_one_line(composed: Composer, name: str) -> 
         pipeline.train(composed(*settings))
 
 
+def test_a_state_of_training_that_is_none_is_one_line(composed: Composer) -> None:
+    pipeline.train(composed("trainer.max_steps=2"))
+    path = folder_of(composed()) / "last.pt"
+    checkpoint = load_checkpoint(path)
+    save_checkpoint(path, dataclasses.replace(checkpoint, training=checkpoint.training | {"progress": {"step": 2, "moon": 3}}))
+    with pytest.raises(CheckpointError, match="holds no state that this version can go on from"):
+        pipeline.train(composed())
+
+
+def test_a_place_for_runs_that_is_none_is_found_out_first(composed: Composer) -> None:
+    config = composed()
+    with pytest.raises(ConfigError, match="no folder that can be written to; give another run.folder="):
+        pipeline.train(dataclasses.replace(config, run=dataclasses.replace(config.run, folder="/dev/null/runs")))
+    assert not Path(config.data.folder).exists()
+
+
 class FullDisk:
     """A disk that is full at some of the times when a checkpoint is written, counted from 0."""
 
