@@ -38,8 +38,8 @@ class Checkpoint:
     training: dict[str, Any] = field(default_factory=dict)
 
 
-def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, whole or not at all.
+def save_checkpoint(path: str | Path, checkpoint: Checkpoint, before: Path | None = None) -> None:
+    """Write a checkpoint, whole or not at all; what it replaces is called `before` from then on, where that is given.
 
     Raises:
         DataError: the file cannot be written; the previous one, if any, is untouched.
@@ -56,7 +56,7 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
     content["digest"] = digest(content)
     buffer = io.BytesIO()  # torch.save seeks; a pipe or a full disk shall fail in one place only
     torch.save(content, buffer)
-    with writing(path) as file:
+    with writing(path, before) as file:
         file.write(buffer.getbuffer())
 
 

@@ -24,6 +24,7 @@ from nmt.config import (
     config_dir,
 )
 from nmt.errors import ConfigError, NmtError, escaped
+from nmt.interruption import Interrupted
 from nmt.schema import load, settings, unknown_setting
 
 VERBS: dict[str, tuple[type, str]] = {
@@ -65,6 +66,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _mistake(error, _one_line(str(error)))
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except Interrupted as stop:
+        return 128 + stop.number
     except OSError as error:
         return _unwritable(error)
     except (MemoryError, RuntimeError) as error:

@@ -136,10 +136,10 @@ def joined(device: str) -> Iterator[Processes]:
         return
     backend = "gloo"
     if device != "cpu" and torch.cuda.is_available():
-        local, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-        if local >= gpus:
-            raise ConfigError(f"torchrun started process {local + 1} on a machine with {gpus} GPUs: give --nproc-per-node={gpus} or less")
-        torch.cuda.set_device(local)
+        processes, gpus = int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()
+        if processes > gpus:
+            raise ConfigError(f"torchrun started {processes} processes on a machine with {gpus} GPUs: give --nproc-per-node={gpus}")
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         backend = "cpu:gloo,cuda:nccl"
     dist.init_process_group(backend, timeout=PATIENCE)
     try:

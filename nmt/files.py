@@ -12,11 +12,12 @@ from nmt.errors import ConfigError, DataError
 
 
 @contextmanager
-def writing(path: str | Path) -> Iterator[BinaryIO]:
+def writing(path: str | Path, before: Path | None = None) -> Iterator[BinaryIO]:
     """Open a file to be written in binary that replaces `path` only when the block ends without an exception.
 
     The bytes go to a temporary file in the same folder, are flushed to the disk, and the file is renamed. What is no regular
-    file (/dev/stdout, a named pipe) is written directly, since a rename would replace it.
+    file (/dev/stdout, a named pipe) is written directly, since a rename would replace it. What is replaced is called `before` from then
+    on, where that is given.
 
     Raises:
         DataError: the folder does not exist or cannot be written, or the disk is full.
@@ -37,6 +38,8 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(target.stat().st_mode if target.exists() else 0o666 & ~_umask())
+        if before is not None:
+            _keep(target, before)
         Path(temporary).replace(target)
     except OSError as error:
         raise DataError(f"cannot write {path}: {_reason(error, target)}") from error
@@ -63,15 +66,6 @@ def held(folder: Path, advice: str) -> Iterator[None]:
         for leftover in folder.glob(".*.part"):
             leftover.unlink(missing_ok=True)
         yield
-
-
-def keep_copy(path: Path, copy: Path) -> None:
-    """Give the file a second name, in place of what had that name; where there is no file, or that cannot be done, do nothing."""
-    temporary = copy.with_name(f".{copy.name}.part")
-    with suppress(OSError):
-        temporary.unlink(missing_ok=True)
-        temporary.hardlink_to(path)
-        temporary.replace(copy)
 
 
 @contextmanager
@@ -124,6 +118,15 @@ def write_text(path: str | Path, text: str) -> None:
     """Replace `path` by `text` in UTF-8, whole or not at all; raises DataError as `writing` does."""
     with writing(path) as file:
         file.write(text.encode("utf-8"))
+
+
+def _keep(path: Path, copy: Path) -> None:
+    """Give the file a second name, in place of what had that name; where there is no file, or that cannot be done, do nothing."""
+    temporary = copy.with_name(f".{copy.name}.part")
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
+        temporary.hardlink_to(path)
+        temporary.replace(copy)
 
 
 def _reason(error: OSError, target: Path) -> str:

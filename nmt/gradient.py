@@ -38,7 +38,7 @@ class Gradient:
         self.model.zero_grad(set_to_none=True)
         torch.cuda.empty_cache()
         if not self.split:
-            log.warning(
+            log.error(  # other processes than the first say only errors, and this may be of one of them alone
                 "warning: a batch does not fit into the GPU's memory, and is read in halves: batches.max_tokens=%d is large",
                 self.config.batches.max_tokens,
             )
@@ -55,6 +55,7 @@ class Gradient:
     def read(self, batches: Sequence[Batch], tokens: int) -> Tensor:
         """Add the gradient of the mean loss per token to what is there; the −log p(y) of the batches, summed."""
         settings, total = self.config.trainer, torch.zeros((), device=self.device)
+        self.scaler.scale(total)  # a process that has no row of the first batch has to have a scale, too
         for batch in batches:
             moved = batch.to(self.device)
             with autocast(self.device, self.dtype):
@@ -76,11 +77,15 @@ def diverged(config: TrainConfig, losses: Iterable[float], lines: Sequence[int],
         files: what the run has saved.
     """
     allowed, last = config.trainer.max_skipped, files.folder / LAST
+    way_out = (
+        f"{last} is of update {files.saved_step}: a new run.name= with finetune_from={last} and a lower optimizer.lr goes on from there"
+    )
+    if not files.saved_step:
+        way_out = "Nothing was saved yet: begin again with a lower optimizer.lr"
     return TrainingError(
         f"the training diverged: {allowed} updates in a row had no finite loss or gradient (trainer.max_skipped={allowed}). "
         f"Losses: {', '.join(f'{loss:.3g}' for loss in losses)}. "
         f"The last of them read pairs {', '.join(map(str, lines[:10]))}{' and others' if len(lines) > 10 else ''} of data.train. "
         f"Likely causes: optimizer.lr={config.optimizer.lr:g} is too high, clipping is off or loose (optimizer.clip_norm), "
-        f"precision={config.precision} is too coarse, or the text is odd (nmt check-data). {last} is of update "
-        f"{files.saved_step}: a new run.name= with finetune_from={last} and a lower optimizer.lr goes on from there"
+        f"precision={config.precision} is too coarse, or the text is odd (nmt check-data). {way_out}"
     )

@@ -32,7 +32,9 @@ class Signals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._note) for name in NAMES if (number := getattr(signal, name, None))}
+        numbers = [number for name in NAMES if (number := getattr(signal, name, None))]
+        heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # as nohup has SIGHUP ignored
+        self._before = {number: signal.signal(number, self._note) for number in heard}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

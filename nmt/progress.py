@@ -38,6 +38,11 @@ class Progress:
             self.best, self.best_step = score, self.step
         return improved
 
+    def forget_best(self) -> None:
+        """Let the next validation, which comes where this update's was or would be, be the first that is compared with none."""
+        self.best, self.averaged, self.finished = None, None, ""
+        self.validated_step = self.step - 1
+
     def skip(self, loss: float, norm: float) -> None:
         """Count, and tell, an update that is left out since its loss, in nats a token, or its gradient's norm is no finite number."""
         self.skipped += 1

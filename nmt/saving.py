@@ -3,16 +3,18 @@
 import dataclasses
 import logging
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from nmt.averaging import mean_weights
 from nmt.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from nmt.config import TrainerConfig
 from nmt.distributed import Processes
 from nmt.errors import CheckpointError, DataError
-from nmt.files import keep_copy
 from nmt.metrics import HIGHER_IS_BETTER
 from nmt.resume import LAST, PREVIOUS
 
@@ -32,7 +34,7 @@ class RunFiles:
         """Write a model; where that is not possible, keep a copy of it in memory until it is."""
         self._waiting.pop(name, None)
         if not self._written(name, checkpoint):
-            self._waiting[name] = dataclasses.replace(checkpoint, model=mean_weights([checkpoint.model]))  # of one: a copy
+            self._waiting[name] = dataclasses.replace(checkpoint, model=_copied(checkpoint.model))
 
     def write_last(self, checkpoint: Checkpoint) -> bool:
         """Write last.pt, with the one before as previous.pt; not before all that waits, since it counts on that. False where it is not."""
@@ -40,9 +42,7 @@ class RunFiles:
             if not self._written(name, waiting):
                 return False
             del self._waiting[name]
-        if self.processes.first:
-            keep_copy(self.folder / LAST, self.folder / PREVIOUS)
-        if not self._written(LAST, checkpoint):
+        if not self._written(LAST, checkpoint, PREVIOUS):
             return False
         self.saved_step = checkpoint.about["step"]
         return True
@@ -61,19 +61,32 @@ class RunFiles:
 
     def about_best(self) -> dict[str, Any] | None:
         """What is known about best.pt; None, and a warning, where that is gone or damaged."""
-        try:
-            return self.stored("best.pt").about
-        except CheckpointError as error:
-            log.warning("warning: %s; the next validation writes a new one", error)
+        best = self._usable("best.pt")
+        if best is None:
+            log.warning("the next validation writes a new one")
             return None
+        return best.about
 
-    def stored(self, name: str) -> Checkpoint:
-        """A checkpoint of this run; raises CheckpointError where it cannot be used."""
-        return self._waiting[name] if name in self._waiting else load_checkpoint(self.folder / name)
+    def find_best(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The weights of the best model so far, of update `step` or a mean, and what is known about them; None where they are lost."""
+        for name in ("best.pt", f"step-{step}.pt"):
+            best = self._usable(name)
+            if best and (best.about["step"] == step or "averaged" in best.about):
+                return best.model, best.about
+        return None
 
-    def has(self, name: str) -> bool:
-        """Whether there is such a checkpoint."""
-        return name in self._waiting or (self.folder / name).exists()
+    def mean_of_best(self, count: int) -> tuple[list[int], dict[str, Tensor]] | None:
+        """The updates of the best models that were kept, at most so many, and the mean of their weights; None of fewer than two."""
+        models = {step: kept.model for _, step in self.kept[:count] if (kept := self._usable(f"step-{step}.pt"))}
+        return (list(models), mean_weights(models.values())) if len(models) > 1 else None
+
+    def _usable(self, name: str) -> Checkpoint | None:
+        """A checkpoint of this run; None, and a warning, where it is gone or damaged."""
+        try:
+            return self._waiting[name] if name in self._waiting else load_checkpoint(self.folder / name)
+        except (CheckpointError, OSError) as error:
+            log.warning("warning: %s", error)
+            return None
 
     def _remove(self, name: str) -> None:
         self._waiting.pop(name, None)
@@ -81,11 +94,20 @@ class RunFiles:
             with suppress(OSError):
                 (self.folder / name).unlink(missing_ok=True)
 
-    def _written(self, name: str, checkpoint: Checkpoint) -> bool:
+    def _written(self, name: str, checkpoint: Checkpoint, before: str | None = None) -> bool:
         if self.processes.first:
             try:
-                save_checkpoint(self.folder / name, checkpoint)
+                save_checkpoint(self.folder / name, checkpoint, self.folder / before if before else None)
             except (DataError, OSError) as error:  # the latter where the whole file system is gone
                 log.warning("warning: %s; training goes on, and the next time that it saves it tries again", error)
                 return False
         return True
+
+
+def _copied(model: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights copied to the CPU's memory; those under two names are copied once."""
+    copies: dict[int, Tensor] = {}
+    for tensor in model.values():
+        if tensor.data_ptr() not in copies:
+            copies[tensor.data_ptr()] = tensor.detach().to("cpu", copy=True)
+    return {name: copies[tensor.data_ptr()] for name, tensor in model.items()}

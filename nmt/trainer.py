@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from nmt.averaging import MovingAverage, mean_weights, replaced
+from nmt.averaging import MovingAverage, replaced
 from nmt.checkpoint import Checkpoint
 from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
@@ -88,6 +88,7 @@ class Trainer:
         Raises:
             Interrupted: SIGINT, SIGTERM or SIGHUP came; last.pt holds the state.
         """
+        self.progress.finished = ""
         batches = iter(self.batches)
         told = Journal(self.folder, self.progress, self._share_done()) if self.processes.first else nullcontext()
         with self.signals, told as journal:
@@ -144,14 +145,13 @@ class Trainer:
         return self.processes.of_first(lambda: self.progress.limit(self.config.trainer, self.batches.epoch, self._seconds()))
 
     def _check_best(self) -> None:
-        """Where best.pt is gone or damaged, say so and validate now, so that there is one again; where it is a mean, remember it."""
+        """Where best.pt is gone or damaged, forget its score, so that the next validation writes one; where it is a mean, remember it."""
         progress = self.progress
         if progress.best is None:
             return
         about = self.processes.of_first(self.files.about_best)
         if about is None:
-            progress.best, progress.averaged, progress.finished = None, None, ""
-            progress.validated_step = progress.step - 1
+            progress.forget_best()
         elif "averaged" in about:  # a kill may have come between it and last.pt
             progress.averaged = about["scores"][self.config.trainer.metric]
 
@@ -215,8 +215,10 @@ class Trainer:
         """Say that the rate was cut, and go on from the weights of best.pt where scheduler.return_to_best says so."""
         metric, rate = self.config.trainer.metric, self.scheduler.lr(self.progress.step + 1)
         log.info("no better %s for a while: learning rate cut to %.3g", metric, rate)
-        if self.config.scheduler.return_to_best and self.processes.of_first(lambda: self.files.has("best.pt")):
-            weights, about = self.processes.of_first(lambda: ((best := self.files.stored("best.pt")).model, best.about))
+        if self.config.scheduler.return_to_best and (
+            found := self.processes.of_first(lambda: self.files.find_best(self.progress.best_step))
+        ):
+            weights, about = found
             self.average.move_to(weights)
             self.scores = about["scores"]
             log.info("back to the weights of update %d, the best so far", about["step"])
@@ -243,11 +245,12 @@ class Trainer:
     def _average_best(self) -> None:
         """Score the mean of the best trainer.average models that were kept; where it is better than best.pt, it becomes best.pt."""
         metric, progress = self.config.trainer.metric, self.progress
-        steps = [step for _, step in self.files.kept[: self.config.trainer.average]]
-        kept = self.processes.of_first(lambda: [step for step in steps if self.files.has(f"step-{step}.pt")])
-        if len(kept) < 2 or progress.best is None:
+        if (
+            progress.best is None
+            or (found := self.processes.of_first(lambda: self.files.mean_of_best(self.config.trainer.average))) is None
+        ):
             return
-        mean = self.processes.of_first(lambda: mean_weights(self.files.stored(f"step-{step}.pt").model for step in kept))
+        kept, mean = found
         with replaced(self.model, mean):
             if (validation := self._score()) is None:
                 return

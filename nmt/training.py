@@ -1,6 +1,7 @@
 """The commands that train: what a run is built of, what it goes on from, and how it ends."""
 
 import dataclasses
+import hashlib
 import importlib.metadata
 import logging
 import os
@@ -52,8 +53,8 @@ def train(config: TrainConfig) -> int:
         folder = make_folder(folder, "give another run.folder= or run.name=")
         with held(folder, "wait for it, or give another run.name=") if processes.first else nullcontext():
             last = processes.in_turn(lambda: newest(folder))
-            if last and config.run.changed_text == "restart_epoch" and last.about.get("data") != corpus.digest:
-                corpus = _prepared(config, last, processes)  # a text that changed is cut into the pieces that the model knows
+            if last and last.about.get("data") != corpus.digest:  # a text that changed is cut into the pieces that the model knows
+                corpus = _prepared(config, last, processes)
             trainer = build_trainer(config, corpus, device, folder, processes)
             if last:
                 _go_on(trainer, last, corpus.digest)
@@ -92,6 +93,10 @@ def _go_on(trainer: Trainer, last: Checkpoint, data_digest: str) -> None:
         raise CheckpointError(f"{what}: use the version that wrote it, or finetune_from= with another run.name=") from error
     if changed:
         trainer.batches.restart_epoch()
+    if last.about.get("valid", trainer.blank.about["valid"]) != trainer.blank.about["valid"]:
+        log.warning("warning: the validation text has changed: its scores are compared with none from before")
+        trainer.progress.forget_best()
+        trainer.progress.without_improvement, trainer.files.kept = 0, []
 
 
 def _run_to_the_end(trainer: Trainer, folder: Path) -> int:
@@ -154,7 +159,13 @@ def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.dev
     validate = Validator(translator, corpus.valid, config.batches.max_tokens, dtype, config.trainer.samples, processes, signals)
     batches = Batches(corpus.train, corpus.src_tokenizer, corpus.tgt_tokenizer, config.batches, config.run.seed)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    about = {"data": corpus.digest, "statistics": corpus.statistics, "parameters": parameters, "versions": _versions()}
+    about = {
+        "data": corpus.digest,
+        "valid": hashlib.sha256(repr(corpus.valid).encode()).hexdigest(),
+        "statistics": corpus.statistics,
+        "parameters": parameters,
+        "versions": _versions(),
+    }
     log.info("%s: %s", corpus.folder, described(corpus))
     log.info(
         "%.1f million parameters, %s, %s, %d threads%s",

@@ -16,7 +16,7 @@ from nmt.resume import LAST, newest
 from nmt.trainer import Trainer
 
 UPDATES = 8
-KILLED_AFTER = (2, 4, 6, 8)  # before anything is saved; where it is validated; between two saves; at the last update
+KILLED_AFTER = (2, 4, 6, 8)  # before anything is saved, and in the updates after a save, after a validation, and at the end
 
 
 class Killed(BaseException):

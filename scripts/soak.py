@@ -65,27 +65,36 @@ def command(run: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([*NMT, "train", *SETTINGS, f"run.name={run}"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
 
-def killed(training: "subprocess.Popen[bytes]", folder: Path) -> None:
+# A fault returns the exit codes that are right after it, and what the next start has to say.
+Outcome = tuple[set[int], str]
+
+
+def killed(training: "subprocess.Popen[bytes]", folder: Path) -> Outcome:
     training.kill()
+    return {0, -signal.SIGKILL}, ""
 
 
-def ended(training: "subprocess.Popen[bytes]", folder: Path) -> None:
+def ended(training: "subprocess.Popen[bytes]", folder: Path) -> Outcome:
     training.send_signal(signal.SIGTERM)
+    return {0, 128 + signal.SIGTERM}, ""
 
 
-def damaged(training: "subprocess.Popen[bytes]", folder: Path) -> None:
+def damaged(training: "subprocess.Popen[bytes]", folder: Path) -> Outcome:
     """Kill it, and turn some bytes of last.pt around; a training has to fall back to previous.pt."""
     training.kill()
     training.wait()
-    if (last := folder / "last.pt").exists() and (folder / "previous.pt").exists():
+    told = ""
+    if training.returncode and (last := folder / "last.pt").exists() and (folder / "previous.pt").exists():
+        told = f"going on from {folder / 'previous.pt'}"
         content = bytearray(last.read_bytes())
         place = random.randrange(len(content) - 64)
         content[place : place + 64] = bytes(byte ^ 255 for byte in content[place : place + 64])
         last.unlink()  # previous.pt may be a second name of the same file
         last.write_bytes(content)
+    return {0, -signal.SIGKILL}, told
 
 
-def filled(training: "subprocess.Popen[bytes]", folder: Path) -> None:
+def filled(training: "subprocess.Popen[bytes]", folder: Path) -> Outcome:
     """Fill its disk for a while."""
     filler = folder / "filler"
     with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
@@ -93,6 +102,7 @@ def filled(training: "subprocess.Popen[bytes]", folder: Path) -> None:
             file.write(bytes(4096))
     time.sleep(random.uniform(1, 8))
     filler.unlink()
+    return {0, 2}, ""  # 2 where it ended meanwhile, and its last checkpoint could not be written
 
 
 @contextlib.contextmanager
@@ -110,17 +120,23 @@ def small_disk(folder: Path) -> Iterator[bool]:
 
 def train_injured(run: str, faults: list[Callable[..., None]], span: float, counts: Counter[str]) -> list[str]:
     """Start a training until it has ended, injured once each time; the lines that should not have been on its stderr."""
-    folder, odd = Path("runs", run), []
+    folder, odd, expected = Path("runs", run), list[str](), ""
     for _ in range(100):
         with command(run) as training:
             fault = random.choice(faults)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 training.wait(random.uniform(0.3, 1) * span)
+            codes, after = {0}, ""
             if training.poll() is None:
-                counts[fault.__name__] += 1
-                fault(training, folder)
-            told = training.communicate()[1].decode()
+                codes, after = fault(training, folder)
+                counts[fault.__name__] += fault is not damaged or bool(after)
+            told = training.communicate(timeout=600)[1].decode()
             odd += [line for line in told.splitlines() if "Traceback" in line or "Error:" in line]
+            if training.returncode not in codes:
+                odd.append(f"{run}: exit code {training.returncode} after {fault.__name__}: {told[-300:]}")
+            if expected not in told and training.returncode == 0:
+                odd.append(f"{run}: it did not say {expected!r}")
+            expected = after or (expected if expected not in told else "")
             counts["starts"] += 1
             if training.returncode == 0:
                 return odd

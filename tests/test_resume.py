@@ -1,6 +1,9 @@
 """What a run goes on from when something went wrong: damaged files, full disks, other text, a second process; and fine-tuning."""
 
 import dataclasses
+import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +21,7 @@ from nmt.config import TrainConfig
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files import held
 from nmt.interruption import Interrupted
-from nmt.journal import Journal
+from nmt.journal import Journal, Validation
 from nmt.resume import newest
 
 
@@ -109,11 +112,11 @@ class FullDisk:
         self.calls, self.full = 0, full
         monkeypatch.setattr(saving, "save_checkpoint", self.save)
 
-    def save(self, path: Path, checkpoint: Any) -> None:
+    def save(self, path: Path, checkpoint: Any, before: Path | None = None) -> None:
         self.calls += 1
         if self.full(self.calls - 1):
             raise DataError(f"cannot write {path}: no space left on device")
-        save_checkpoint(path, checkpoint)
+        save_checkpoint(path, checkpoint, before)
 
 
 KEEPING = ("trainer.valid_every_steps=2", "trainer.keep=2", "trainer.average=2", "trainer.ema_decay=0.5")
@@ -154,7 +157,7 @@ def test_a_kill_while_the_disk_is_full_costs_updates_and_nothing_else(
         assert_same(calm.folder / name, again.folder / name)
 
 
-def test_records_wait_for_room_too(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
+def test_records_wait_for_room_too(composed: Composer, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     trainer = trainer_of(composed())
     journal = Journal(trainer.folder, trainer.progress, 0.0)
     journal.file.close()
@@ -162,7 +165,10 @@ def test_records_wait_for_room_too(composed: Composer, caplog: pytest.LogCapture
         journal.scalars(1, {"loss": 1.0, "tokens_per_second": 1.0})
         journal.scalars(2, {"loss": 1.0, "tokens_per_second": 1.0})
         assert caplog.text.count("metrics.jsonl: no space left on device; training goes on") == 1
-        journal.__exit__(None, None, None)
+        room = os.open(tmp_path / "room", os.O_WRONLY | os.O_CREAT)
+        os.dup2(room, journal.file.fileno())
+        journal.scalars(3, {"loss": 1.0, "tokens_per_second": 1.0})
+        assert [json.loads(line)["step"] for line in (tmp_path / "room").read_text(encoding="utf-8").splitlines()] == [1, 2, 3]
 
 
 def test_two_processes_do_not_train_one_run(composed: Composer) -> None:
@@ -247,13 +253,92 @@ def test_text_that_changed_restarts_the_epoch_on_demand_in_the_old_pieces(
 def test_a_mean_that_became_best_right_before_a_kill_is_remembered(composed: Composer) -> None:
     settings = ("trainer.keep=2", "trainer.average=2", "trainer.valid_every_steps=4")
     trainer = trainer_of(composed(*settings))
+    scores = iter([5.0, 7.0, 6.0, 9.0])
+    trainer.validate = lambda: Validation({"bleu": next(scores), "loss": 1.0})
     save = trainer._save_last
     trainer._save_last = lambda: trainer.progress.finished == "" and save()  # type: ignore[method-assign]
-    best = load_checkpoint
     with pytest.raises(DataError):
         trainer.run()
-    about = best(trainer.folder / "best.pt").about
+    assert load_checkpoint(trainer.folder / "best.pt").about["averaged"] == [8, 12]
     assert load_checkpoint(trainer.folder / "last.pt").training["progress"]["averaged"] is None
     again = trainer_of(composed(*settings))
     again.restore(load_checkpoint(again.folder / "last.pt"))
-    assert again.progress.averaged == (about["scores"]["bleu"] if "averaged" in about else None)
+    assert again.progress.averaged == 9.0
+
+
+def test_a_signal_that_is_ignored_stays_ignored(composed: Composer) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        trainer = trainer_of(composed("trainer.max_steps=2"))
+        update = trainer._update
+
+        def hung_up(batches: Any) -> None:
+            signal.raise_signal(signal.SIGHUP)
+            update(batches)
+
+        trainer._update = hung_up  # type: ignore[method-assign]
+        assert "max_steps=2" in trainer.run()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_run_whose_limit_was_raised_is_not_finished_before_its_last_validation(composed: Composer) -> None:
+    pipeline.train(composed("trainer.max_steps=4"))
+    trainer = trainer_of(composed("trainer.max_steps=9"), "test")
+    trainer.restore(load_checkpoint(trainer.folder / "last.pt"))
+    stop_at(trainer, 9)
+    with pytest.raises(Interrupted):
+        trainer.run()
+    assert pipeline.train(composed("trainer.max_steps=9")) == 0
+    assert [row["step"] for row in rows(trainer.folder) if "valid_bleu" in row][-1] == 9
+
+
+def test_a_kept_model_that_is_damaged_ends_no_training(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
+    trainer = trainer_of(composed("trainer.valid_every_steps=2", "trainer.keep=3", "trainer.average=3"))
+    scores = iter([5.0, 7.0, 6.0, 3.0, 2.0, 1.0, 9.0])
+
+    def validate() -> Validation:
+        if trainer.progress.step == 8:
+            spoil(trainer.folder / "step-2.pt")
+        return Validation({"bleu": next(scores), "loss": 1.0})
+
+    trainer.validate = validate
+    trainer.run()
+    assert "step-2.pt" in caplog.text and load_checkpoint(trainer.folder / "best.pt").about["averaged"] == [4, 6]
+
+
+@pytest.mark.parametrize("spoiled", [["best.pt"], ["best.pt", "step-4.pt"]])
+def test_a_cut_goes_back_to_what_is_left_of_the_best(composed: Composer, spoiled: list[str]) -> None:
+    settings = ("scheduler.return_to_best=true", "scheduler.patience=0", "trainer.valid_every_steps=4", "trainer.keep=1")
+    trainer = trainer_of(composed(*settings))
+    scores, seen = iter([7.0, 5.0, 8.0]), []
+
+    def validate() -> Validation:
+        seen.append({name: tensor.clone() for name, tensor in trainer.model.state_dict().items()})
+        if trainer.progress.step == 8:
+            for name in spoiled:
+                spoil(trainer.folder / name)
+        return Validation({"bleu": next(scores), "loss": 1.0})
+
+    trainer.validate = validate
+    stop_at(trainer, 9)
+    update, before = trainer._update, []
+
+    def noting(batches: Any) -> None:
+        before.append({name: tensor.clone() for name, tensor in trainer.model.state_dict().items()})
+        update(batches)
+
+    trainer._update = noting  # type: ignore[method-assign]
+    with pytest.raises(Interrupted):
+        trainer.run()
+    torch.testing.assert_close(before[-1], seen[0] if spoiled == ["best.pt"] else seen[1], atol=0, rtol=0)
+
+
+def test_scores_of_another_validation_text_are_not_compared(composed: Composer, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_pairs(tmp_path / "valid", sentences(10, 5))
+    pipeline.train(composed("trainer.max_steps=6", "trainer.keep=2"))
+    pipeline.train(config := composed("trainer.max_steps=8", "trainer.keep=2", f"data.valid=[{tmp_path / 'valid'}]"))
+    assert "the validation text has changed" in caplog.text
+    training = load_checkpoint(folder_of(config) / "last.pt").training
+    assert 6 in [step for _, step in training["kept"]], "it was validated again"
+    assert training["progress"]["best"] == max(score for score, _ in training["kept"])
