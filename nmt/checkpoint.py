@@ -49,7 +49,7 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint, before: Path | Non
         "config": dataclasses.asdict(checkpoint.config),
         "src_tokenizer": _to_tensor(checkpoint.src_tokenizer.model),
         "tgt_tokenizer": _to_tensor(checkpoint.tgt_tokenizer.model),
-        "model": _on_cpu(checkpoint.model),
+        "model": on_cpu(checkpoint.model),
         "about": checkpoint.about,
         "training": checkpoint.training,
     }
@@ -114,6 +114,21 @@ def outline(checkpoint: Checkpoint) -> Iterator[str]:
     known = {"parameters": parameters, **checkpoint.about, **dataclasses.asdict(checkpoint.config)}
     for name, value in known.items():
         yield from _outline(name, value)
+
+
+def on_cpu(model: Mapping[str, Tensor], copy: bool = False) -> dict[str, Tensor]:
+    """The tensors on the CPU; those that share their memory, as tied weights do, still share it, so that a file holds it once.
+
+    Args:
+        model: weights by name.
+        copy: whether those that are there already are copied too.
+    """
+    moved: dict[tuple[int, torch.Size, torch.dtype], Tensor] = {}
+    keys = {name: (tensor.data_ptr(), tensor.shape, tensor.dtype) for name, tensor in model.items()}
+    for name, tensor in model.items():
+        if keys[name] not in moved:
+            moved[keys[name]] = tensor.detach().to("cpu", copy=copy)
+    return {name: moved[key] for name, key in keys.items()}
 
 
 def digest(content: Mapping[str, Any]) -> str:
@@ -186,16 +201,6 @@ def _what_is_wrong(path: Path, error: Exception) -> str:
     if isinstance(error, pickle.UnpicklingError):
         return "is no checkpoint of this program: it is damaged, or holds more than tensors and plain data"
     return "is incomplete or damaged: use another checkpoint of the run, or copy it again"
-
-
-def _on_cpu(model: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors on the CPU; those that share their memory, as tied weights do, still share it, so that a file holds it once."""
-    moved: dict[tuple[int, torch.Size, torch.dtype], Tensor] = {}
-    keys = {name: (tensor.data_ptr(), tensor.shape, tensor.dtype) for name, tensor in model.items()}
-    for name, tensor in model.items():
-        if keys[name] not in moved:
-            moved[keys[name]] = tensor.detach().cpu()
-    return {name: moved[key] for name, key in keys.items()}
 
 
 def _to_tensor(data: bytes) -> Tensor:

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -48,8 +48,25 @@ def writing(path: str | Path, before: Path | None = None) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def locked(folder: Path, busy: Callable[[], object]) -> Iterator[None]:
+    """Hold a folder for this process alone, until the block or the process ends, however it ends.
+
+    Args:
+        folder: one that exists.
+        busy: called where another process holds it, which is then waited for.
+    """
+    with (folder / ".lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            busy()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def held(folder: Path, advice: str) -> Iterator[None]:
-    """Hold a folder for this process alone, until the block or the process ends, however it ends; what a killed one left is removed.
+    """Hold a folder as `locked` does, or refuse to where another process holds it; what a killed one left is removed.
 
     Args:
         folder: one that exists.
@@ -58,11 +75,11 @@ def held(folder: Path, advice: str) -> Iterator[None]:
     Raises:
         ConfigError: another process holds it.
     """
-    with (folder / ".lock").open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError(f"another process is at work in {folder}: {advice}") from error
+
+    def refuse() -> None:
+        raise ConfigError(f"another process is at work in {folder}: {advice}")
+
+    with locked(folder, refuse):
         for leftover in folder.glob(".*.part"):
             leftover.unlink(missing_ok=True)
         yield

@@ -29,7 +29,9 @@ class Gradient:
 
     def leave(self, batches: Sequence[Batch], tokens: int) -> Tensor:
         """Leave the gradient of this process's share, and return its −log p(y), summed; a share too large for the GPU is read in halves."""
-        share = [batch.rows(self.processes.share) for batch in batches if batch.src.shape[0] > self.processes.rank]
+        share = batches
+        if self.processes.count > 1:
+            share = [batch.rows(self.processes.share) for batch in batches if batch.src.shape[0] > self.processes.rank]
         try:
             return self.read(share, tokens)
         except torch.OutOfMemoryError as error:

@@ -3,7 +3,6 @@
 import dataclasses
 import logging
 import math
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from nmt.averaging import mean_weights
-from nmt.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from nmt.checkpoint import Checkpoint, load_checkpoint, on_cpu, save_checkpoint
 from nmt.config import TrainerConfig
 from nmt.distributed import Processes
 from nmt.errors import CheckpointError, DataError
@@ -34,7 +33,7 @@ class RunFiles:
         """Write a model; where that is not possible, keep a copy of it in memory until it is."""
         self._waiting.pop(name, None)
         if not self._written(name, checkpoint):
-            self._waiting[name] = dataclasses.replace(checkpoint, model=_copied(checkpoint.model))
+            self._waiting[name] = dataclasses.replace(checkpoint, model=on_cpu(checkpoint.model, copy=True))
 
     def write_last(self, checkpoint: Checkpoint) -> bool:
         """Write last.pt, with the one before as previous.pt; not before all that waits, since it counts on that. False where it is not."""
@@ -102,12 +101,3 @@ class RunFiles:
                 log.warning("warning: %s; training goes on, and the next time that it saves it tries again", error)
                 return False
         return True
-
-
-def _copied(model: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights copied to the CPU's memory; those under two names are copied once."""
-    copies: dict[int, Tensor] = {}
-    for tensor in model.values():
-        if tensor.data_ptr() not in copies:
-            copies[tensor.data_ptr()] = tensor.detach().to("cpu", copy=True)
-    return {name: copies[tensor.data_ptr()] for name, tensor in model.items()}

@@ -12,11 +12,7 @@ from pathlib import Path
 import torch
 
 from nmt.checkpoint import Checkpoint, load_checkpoint
-from nmt.config import (
-    PrepareConfig,
-    RunConfig,
-    TrainConfig,
-)
+from nmt.config import PrepareConfig, RunConfig, TrainConfig
 from nmt.data.batches import Batches
 from nmt.data.corpus import absolute
 from nmt.data.dataset import PreparedCorpus
@@ -45,11 +41,7 @@ def train(config: TrainConfig) -> int:
     with joined(config.run.device) as processes:
         if not processes.first:
             logging.getLogger("nmt").setLevel(logging.ERROR)
-        device = prepare_machine(config.run)
-        parent = _parent(config, folder, processes)
-        config = inherited(config, parent) if parent else config
-        rehearse(config)
-        corpus = _prepared(config, parent, processes)
+        config, device, parent, corpus = _set_up(config, folder, processes)
         folder = make_folder(folder, "give another run.folder= or run.name=")
         with held(folder, "wait for it, or give another run.name=") if processes.first else nullcontext():
             last = processes.in_turn(lambda: newest(folder))
@@ -61,6 +53,15 @@ def train(config: TrainConfig) -> int:
             elif parent:
                 trainer.average.move_to(parent.model)
             return _run_to_the_end(trainer, folder)
+
+
+def _set_up(config: TrainConfig, folder: Path, processes: Processes) -> tuple[TrainConfig, torch.device, Checkpoint | None, PreparedCorpus]:
+    """What a run needs before it has a model: all its settings, a device, what it inherits from (see `_parent`), and its text."""
+    device = prepare_machine(config.run)
+    parent = _parent(config, folder, processes)
+    config = inherited(config, parent) if parent else config
+    rehearse(config)
+    return config, device, parent, _prepared(config, parent, processes)
 
 
 def _parent(config: TrainConfig, folder: Path, processes: Processes) -> Checkpoint | None:
@@ -121,11 +122,7 @@ def _run_to_the_end(trainer: Trainer, folder: Path) -> int:
 def verify_resume(config: TrainConfig) -> int:
     """`nmt verify-resume`; returns the exit code, 1 where a training that was killed did not go on exactly."""
     config = shortened(dataclasses.replace(config, data=absolute(config.data)))
-    device = prepare_machine(config.run)
-    parent = _parent(config, _run_folder(config.run), ALONE)
-    config = inherited(config, parent) if parent else config
-    rehearse(config)
-    corpus = _prepared(config, parent, ALONE)
+    config, device, _, corpus = _set_up(config, _run_folder(config.run), ALONE)
     few = dataclasses.replace(corpus, valid=corpus.valid[:VERIFIED_PAIRS])
     logging.getLogger("nmt").setLevel(logging.WARNING)
     folder = make_folder(config.run.folder, "give another run.folder=")

@@ -57,8 +57,6 @@ def check_weights(checkpoint: Checkpoint, name: str = "the checkpoint") -> None:
 
 def _unfit(given: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
     """What keeps weights from being those that are expected; an empty text where nothing does."""
-    if not isinstance(given, Mapping) or not all(isinstance(tensor, Tensor) for tensor in given.values()):
-        return "they are no tensors with names"
     for name in sorted(map(str, given.keys() ^ expected.keys())):
         return f"{name} is missing" if name in expected else f"there is no {name} in such a network"
     for name, tensor in expected.items():

@@ -24,18 +24,15 @@ from benchmark_decoding import measure_decoding, measure_latency
 from benchmark_parts import measure_parts
 from benchmark_scaling import draw_scaling, measure_scaling, scaling_table
 from benchmark_training import HAS_BF16, SYSTEMS, build_system, measure_training, peak_memory_mb
-from experiments import ROOT, commit, output_file, processor, script, whole
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
+from experiments import ROOT, commit, output_file, processor, script, training_settings, whole
 
-from nmt.config import TokenizerConfig, TrainConfig, config_dir
+from nmt.config import TokenizerConfig, TrainConfig
 from nmt.data.batches import Batch, make_batch
 from nmt.data.lines import read_lines
 from nmt.device import keep_freed_memory
 from nmt.errors import ConfigError, DataError
 from nmt.files import write_text
 from nmt.model.seq2seq import Seq2Seq
-from nmt.schema import load
 from nmt.tokenizer import Tokenizer, train_tokenizers
 
 SENTENCES = 64  # of a training batch
@@ -67,9 +64,7 @@ class Corpus:
 def settings(sizes: str) -> TrainConfig:
     """The configuration of `nmt train` with the base model in these sizes, without dropout."""
     data = ["data.name=benchmark", "data.src_lang=src", "data.tgt_lang=tgt", "data.train=[]", "data.valid=[]"]
-    overrides = [*data, "model=base", "model.dropout=0", *(f"model.{size}" for size in SIZES[sizes])]
-    with initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
-        return load(TrainConfig, OmegaConf.to_container(compose("train", overrides), resolve=True))  # type: ignore[arg-type]
+    return training_settings(*data, "model=base", "model.dropout=0", *(f"model.{size}" for size in SIZES[sizes]))
 
 
 def read_corpus(folder: Path, src: str, tgt: str, config: TokenizerConfig, seed: int) -> Corpus:

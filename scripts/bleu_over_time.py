@@ -15,7 +15,6 @@ import argparse
 import importlib
 import json
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from experiments import facts, label_bleu, last_line, positive, put_row, read_rows, results, script, whole
+from experiments import command_line, facts, label_bleu, last_line, positive, put_row, read_rows, results, script, whole
 
 from nmt.checkpoint import load_checkpoint
 from nmt.config import DataConfig
@@ -135,8 +134,7 @@ def main() -> None:
     test = arguments.run / "test.json"
     ours = done | {"points": our_points(arguments.run), "test": json.loads(test.read_text(encoding="utf-8")) if test.exists() else None}
     theirs = their_training(peer, data, arguments.minutes or done["minutes"], arguments.dropout, arguments.every)
-    command = shlex.join(["scripts/bleu_over_time.py", *sys.argv[1:]])
-    put_row(RESULTS, {"corpus": data.name, "command": command, "ours": ours, "JoeyNMT": theirs}, ["corpus"])
+    put_row(RESULTS, {"corpus": data.name, "command": command_line(__file__), "ours": ours, "JoeyNMT": theirs}, ["corpus"])
     draw(results("bleu_over_time.png"), read_rows(RESULTS))
     print(results("bleu_over_time.png"))
 

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,10 +17,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
 from nmt.checkpoint import load_checkpoint
+from nmt.config import TrainConfig, config_dir
 from nmt.data.lines import did_you_mean
 from nmt.errors import DataError, NmtError
 from nmt.files import write_text
+from nmt.schema import load
 
 ROOT = Path(__file__).resolve().parents[1]
 MULTI30K = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # the files of each split
@@ -93,11 +99,22 @@ def last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.replace("\r", "\n").split("\n")) if line.strip()), "it failed without a word")
 
 
+def training_settings(*overrides: str) -> TrainConfig:
+    """What `nmt train` would use with these settings."""
+    with initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+        return load(TrainConfig, OmegaConf.to_container(compose("train", list(overrides)), resolve=True))  # type: ignore[arg-type]
+
+
 def processor() -> str:
     """The processor's name."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text(encoding="utf-8").split("\n") if cpuinfo.exists() else []
     return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.processor())
+
+
+def command_line(script: str) -> str:
+    """How a script, named by its file, was called, as it can be called again."""
+    return shlex.join([f"scripts/{Path(script).name}", *sys.argv[1:]])
 
 
 def commit() -> str | None:

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from experiments import ROOT, output_file, script
-from hydra import compose, initialize_config_dir
+from experiments import ROOT, output_file, script, training_settings
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from nmt.config import ModelConfig, PrepareConfig, TrainConfig, config_dir
+from nmt.config import ModelConfig, PrepareConfig, config_dir
 from nmt.data.prepare import prepare
 from nmt.device import autocast, random_states, restore_random_states
 from nmt.errors import ConfigError
@@ -140,9 +139,7 @@ def _updated(folder: Path, dtype: torch.dtype, scarce: bool) -> list[Tensor]:
         "model.dropout=0",
         "batches.max_tokens=16000",
     ]
-    with initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
-        values = OmegaConf.to_container(compose("train", [*overrides, f"precision={precision}", "optimizer=adadelta"]), resolve=True)
-    config = load(TrainConfig, values)  # type: ignore[arg-type]
+    config = training_settings(*overrides, f"precision={precision}", "optimizer=adadelta")
     corpus = prepare(PrepareConfig(config.data, config.filter, config.tokenizer))
     one = build_trainer(config, corpus, torch.device("cuda"), folder)
     batches = [next(one.batches)]

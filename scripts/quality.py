@@ -18,8 +18,6 @@ another recipe, other settings or another seed is another row.
 import argparse
 import hashlib
 import json
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +25,7 @@ from typing import Any, NamedTuple
 from experiments import (
     MULTI30K,
     ROOT,
+    command_line,
     commit,
     data_settings,
     facts,
@@ -162,7 +161,7 @@ def main() -> None:
         return
     if arguments.name.startswith("multi30k"):
         require_sacremoses()  # now, and not after an hour
-    command = shlex.join(["scripts/quality.py", *sys.argv[1:]])
+    command = command_line(__file__)
     splits = ("valid",) if arguments.trial else ("valid", "test")
     if arguments.name == "ensemble":
         search = [word for word in arguments.what if "=" in word and not Path(word).exists()]

@@ -176,6 +176,14 @@ def translate_odd(number: int) -> tuple[int, str]:
     return abs(count - found), ""
 
 
+def make_texts(folder: Path) -> None:
+    """The first pairs of the quick start's text."""
+    for name, pairs in (("train", PAIRS), ("valid", 100)):
+        for lang in ("en", "de"):
+            lines = (ROOT / f"data/quickstart/{name}.{lang}").read_bytes().split(b"\n")[:pairs]
+            (folder / f"{name}.{lang}").write_bytes(b"".join(line + b"\n" for line in lines))
+
+
 @script
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -187,10 +195,7 @@ def main() -> int:
     counts, wrong, runs, lost, files = Counter[str](), list[str](), 0, 0, 0
     began, end = time.monotonic(), 60 * arguments.minutes
     with tempfile.TemporaryDirectory(prefix="soak-") as workplace:
-        for name, pairs in (("train", PAIRS), ("valid", 100)):
-            for lang in ("en", "de"):
-                lines = (ROOT / f"data/quickstart/{name}.{lang}").read_bytes().split(b"\n")[:pairs]
-                Path(workplace, f"{name}.{lang}").write_bytes(b"".join(line + b"\n" for line in lines))
+        make_texts(Path(workplace))
         os.environ["PYTHONPATH"] = str(ROOT)
         os.chdir(workplace)
         with command("calm") as calm:

@@ -10,12 +10,10 @@ The checkpoint (the first of several) knows its validation set. With --json FILE
 import argparse
 import itertools
 import json
-import shlex
-import sys
 import tempfile
 from pathlib import Path
 
-from experiments import ROOT, commit, nmt, output_file, script, whole
+from experiments import ROOT, command_line, commit, nmt, output_file, script, whole
 
 from nmt.files import write_text
 
@@ -47,7 +45,7 @@ def main() -> None:
     rows.sort(key=lambda row: -row["bleu"])
     print(f"best: {rows[0]}")
     if arguments.json:
-        about = {"command": shlex.join(["scripts/tune_decoding.py", *sys.argv[1:]]), "commit": commit(), "split": "valid", "rows": rows}
+        about = {"command": command_line(__file__), "commit": commit(), "split": "valid", "rows": rows}
         write_text(arguments.json, json.dumps(about, indent=1) + "\n")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from toy_corpus import Composer, sentences, write_pairs
-from training import assert_same, rows, stop_at, trainer_of
+from training import assert_same, rows, scored, stop_at, trainer_of
 
 from nmt import pipeline, saving
 from nmt.checkpoint import load_checkpoint, save_checkpoint
@@ -23,6 +23,19 @@ from nmt.files import held
 from nmt.interruption import Interrupted
 from nmt.journal import Journal, Validation
 from nmt.resume import newest
+from nmt.trainer import Trainer
+
+
+def spoil_at(trainer: Trainer, update: int, *names: str) -> None:
+    """Damage files of a run right before the validation after an update."""
+    validate = trainer.validate
+
+    def spoiling() -> Validation:
+        for name in names if trainer.progress.step == update else ():
+            spoil(trainer.folder / name)
+        return validate()
+
+    trainer.validate = spoiling
 
 
 def folder_of(config: TrainConfig) -> Path:
@@ -253,8 +266,7 @@ def test_text_that_changed_restarts_the_epoch_on_demand_in_the_old_pieces(
 def test_a_mean_that_became_best_right_before_a_kill_is_remembered(composed: Composer) -> None:
     settings = ("trainer.keep=2", "trainer.average=2", "trainer.valid_every_steps=4")
     trainer = trainer_of(composed(*settings))
-    scores = iter([5.0, 7.0, 6.0, 9.0])
-    trainer.validate = lambda: Validation({"bleu": next(scores), "loss": 1.0})
+    scored(trainer, 5.0, 7.0, 6.0, 9.0)
     save = trainer._save_last
     trainer._save_last = lambda: trainer.progress.finished == "" and save()  # type: ignore[method-assign]
     with pytest.raises(DataError):
@@ -270,13 +282,7 @@ def test_a_signal_that_is_ignored_stays_ignored(composed: Composer) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         trainer = trainer_of(composed("trainer.max_steps=2"))
-        update = trainer._update
-
-        def hung_up(batches: Any) -> None:
-            signal.raise_signal(signal.SIGHUP)
-            update(batches)
-
-        trainer._update = hung_up  # type: ignore[method-assign]
+        stop_at(trainer, 1, signal.SIGHUP)
         assert "max_steps=2" in trainer.run()
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -295,14 +301,8 @@ def test_a_run_whose_limit_was_raised_is_not_finished_before_its_last_validation
 
 def test_a_kept_model_that_is_damaged_ends_no_training(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
     trainer = trainer_of(composed("trainer.valid_every_steps=2", "trainer.keep=3", "trainer.average=3"))
-    scores = iter([5.0, 7.0, 6.0, 3.0, 2.0, 1.0, 9.0])
-
-    def validate() -> Validation:
-        if trainer.progress.step == 8:
-            spoil(trainer.folder / "step-2.pt")
-        return Validation({"bleu": next(scores), "loss": 1.0})
-
-    trainer.validate = validate
+    scored(trainer, 5.0, 7.0, 6.0, 3.0, 2.0, 1.0, 9.0)
+    spoil_at(trainer, 8, "step-2.pt")
     trainer.run()
     assert "step-2.pt" in caplog.text and load_checkpoint(trainer.folder / "best.pt").about["averaged"] == [4, 6]
 
@@ -311,16 +311,8 @@ def test_a_kept_model_that_is_damaged_ends_no_training(composed: Composer, caplo
 def test_a_cut_goes_back_to_what_is_left_of_the_best(composed: Composer, spoiled: list[str]) -> None:
     settings = ("scheduler.return_to_best=true", "scheduler.patience=0", "trainer.valid_every_steps=4", "trainer.keep=1")
     trainer = trainer_of(composed(*settings))
-    scores, seen = iter([7.0, 5.0, 8.0]), []
-
-    def validate() -> Validation:
-        seen.append({name: tensor.clone() for name, tensor in trainer.model.state_dict().items()})
-        if trainer.progress.step == 8:
-            for name in spoiled:
-                spoil(trainer.folder / name)
-        return Validation({"bleu": next(scores), "loss": 1.0})
-
-    trainer.validate = validate
+    seen = scored(trainer, 7.0, 5.0, 8.0)
+    spoil_at(trainer, 8, *spoiled)
     stop_at(trainer, 9)
     update, before = trainer._update, []
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 from toy_corpus import Composer
-from training import assert_same, prepared, rows, stop_at, trainer_of
+from training import assert_same, prepared, rows, scored, stop_at, trainer_of
 
 from nmt import pipeline
 from nmt.checkpoint import load_checkpoint
@@ -251,18 +251,6 @@ def test_a_cut_of_the_rate_returns_to_the_best_weights(composed: Composer, decay
     seen = scored(stays, 5.0, 7.0, 6.0, 3.0)
     stays.run()
     assert all(torch.equal(tensor, seen[3][name]) for name, tensor in load_checkpoint(stays.folder / "last.pt").model.items())
-
-
-def scored(trainer: Trainer, *scores: float) -> list[dict[str, Tensor]]:
-    """Let the trainer's validations find these scores; returns a list that will hold the weights that each of them saw."""
-    left, seen = iter(scores), []
-
-    def validate() -> Validation:
-        seen.append({name: tensor.clone() for name, tensor in trainer.model.state_dict().items()})
-        return Validation({"bleu": next(left), "loss": 1.0})
-
-    trainer.validate = validate
-    return seen
 
 
 @pytest.mark.parametrize(("score", "wins"), [(9.0, True), (7.0, False), (math.nan, False)])

@@ -1,6 +1,5 @@
 """From text files to a prepared corpus: read, check, clean, learn subwords, store ids; once, and whole or not at all."""
 
-import fcntl
 import hashlib
 import itertools
 import json
@@ -24,6 +23,7 @@ from nmt.data.dataset import PairWriter, PreparedCorpus, read_manifest, write_ma
 from nmt.data.filters import FilterCounts, Overlap, TextFilter, fits, nothing_left, processed_warnings
 from nmt.data.scan import TextScan
 from nmt.errors import ConfigError, DataError
+from nmt.files import locked
 from nmt.tokenizer import Tokenizer, sample, train_tokenizers
 
 CHUNK_PAIRS = 10_000
@@ -59,7 +59,7 @@ def prepare(config: PrepareConfig, tokenizers: Tokenizers | None = None) -> Prep
         next(read_pairs(items, config.data), None)  # so that a split that cannot be had leaves no folder behind
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder.parent):
+        with locked(folder.parent, lambda: print(f"waiting for another process that prepares data in {folder.parent}", file=sys.stderr)):
             if (corpus := _unchanged(folder, config, tokenizers, inputs)) is not None:
                 return corpus
             with _replacing(folder) as temporary:
@@ -129,18 +129,6 @@ def _unchanged(folder: Path, config: PrepareConfig, tokenizers: Tokenizers | Non
                 file["mtime_ns"] = now[file["path"]]["mtime_ns"]
         write_manifest(folder, manifest)
     return corpus
-
-
-@contextmanager
-def _locked(parent: Path) -> Iterator[None]:
-    """Hold the lock of a corpus's folder, which the system releases when the process ends, however it ends."""
-    with (parent / ".lock").open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"waiting for another process that prepares data in {parent}", file=sys.stderr)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextmanager
