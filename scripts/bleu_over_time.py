@@ -2,18 +2,19 @@
 """BLEU on the validation set against minutes of training: a run of ours, and JoeyNMT 2.3.0 on the same text for the same time.
 
   .venv/bin/python scripts/bleu_over_time.py runs/quality/multi30k-1-… joeynmt_peer.py
-  .venv/bin/python scripts/bleu_over_time.py runs/quality/tatoeba_en_fr-1-… joeynmt_peer.py --dropout 0.2
+  .venv/bin/python scripts/bleu_over_time.py runs/quality/tatoeba_en_fr-1-… joeynmt_peer.py --dropout 0.2 --threads 1
 
 RUN was trained by scripts/quality.py, with each corpus one prefix; JOEYNMT is the script that sets JoeyNMT up and trains it
 (joeynmt_peer.py setup, once). Both translate the validation set greedily as they train, and the same function scores the text. Our minutes
 hold our validations; JoeyNMT's do not hold its own, but the time that it is given does. Its test score is of the model that it validated
-best, with a beam of 5. Figures go to scripts/results/bleu_over_time.json and .png, a panel for each corpus; what JoeyNMT trained is kept,
+best, with a beam of 5. Where RUN is still being trained on one thread, --threads 1 --minutes 60 trains JoeyNMT beside it on the other core. Figures go to scripts/results/bleu_over_time.json and .png, a panel for each corpus; what JoeyNMT trained is kept,
 and used again.
 """
 
 import argparse
 import importlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -124,16 +125,19 @@ def main() -> None:
     parser.add_argument(
         "--every", type=whole(1), default=500, help="updates between JoeyNMT's validations, a multiple of 10 (default: 500)"
     )
+    parser.add_argument("--threads", type=int, choices=(1, 2), default=2, help="JoeyNMT's (default: 2)")
     arguments = parser.parse_args()
+    if arguments.threads == 1:
+        os.environ["OMP_THREAD_LIMIT"] = "1"  # JOEYNMT asks for two
     signal.signal(signal.SIGINT, signal.default_int_handler)  # JoeyNMT ends by it, and a background job would hand down that it is ignored
-    data, done = load_checkpoint(arguments.run / "last.pt").config.data, facts(arguments.run)
+    data, minutes = load_checkpoint(arguments.run / "last.pt").config.data, arguments.minutes or facts(arguments.run)["minutes"]
     if not arguments.peer.is_file():
         raise DataError(f"there is no file {arguments.peer}{did_you_mean(arguments.peer)}")
     sys.path.append(str(arguments.peer.resolve().parent))
     peer = importlib.import_module(arguments.peer.stem)
+    theirs = their_training(peer, data, minutes, arguments.dropout, arguments.every) | {"threads": arguments.threads}
     test = arguments.run / "test.json"
-    ours = done | {"points": our_points(arguments.run), "test": json.loads(test.read_text(encoding="utf-8")) if test.exists() else None}
-    theirs = their_training(peer, data, arguments.minutes or done["minutes"], arguments.dropout, arguments.every)
+    ours = facts(arguments.run) | {"points": our_points(arguments.run), "test": json.loads(test.read_text(encoding="utf-8")) if test.exists() else None}
     put_row(RESULTS, {"corpus": data.name, "command": command_line(__file__), "ours": ours, "JoeyNMT": theirs}, ["corpus"])
     draw(results("bleu_over_time.png"), read_rows(RESULTS))
     print(results("bleu_over_time.png"))
