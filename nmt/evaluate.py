@@ -18,7 +18,7 @@ from nmt.data.lines import OTHER_SEPARATORS, read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.language import base_language
 from nmt.metrics import shown
-from nmt.network import connect
+from nmt.server import connect
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 """What each lever gives on Multi30k's validation set (English–German), and what it costs: one training a row, a core a row.
 
   .venv/bin/python scripts/ablation.py FOLDER                    all rows, two side by side
-  .venv/bin/python scripts/ablation.py FOLDER base ema --seed 2  these rows, with another seed
+  .venv/bin/python scripts/ablation.py FOLDER base plain --seed 2  these rows, with another seed
   .venv/bin/python scripts/ablation.py FOLDER base --again       also where the row is recorded already, from another machine
   .venv/bin/python scripts/ablation.py --table                   the rows measured so far, as Markdown
 

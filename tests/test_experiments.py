@@ -15,8 +15,9 @@ from nmt.config import config_dir
 from nmt.errors import ConfigError, DataError, NmtError
 
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
-experiments, ablation, quality, published, long_sentences, bleu_over_time, tune_decoding = map(
-    importlib.import_module, ("experiments", "ablation", "quality", "published", "long_sentences", "bleu_over_time", "tune_decoding")
+experiments, ablation, quality, published, long_sentences, bleu_over_time, joeynmt, tune_decoding = map(
+    importlib.import_module,
+    ("experiments", "ablation", "quality", "published", "long_sentences", "bleu_over_time", "joeynmt", "tune_decoding"),
 )
 REAL_NMT = experiments.nmt
 
@@ -93,7 +94,7 @@ def run(monkeypatch: pytest.MonkeyPatch, module: Any, *arguments: object, code: 
         ("quality", "tatoeba_en_fr . --minutes 0", "--minutes: '0': a number above 0 is expected"),
         ("quality", "ensemble nix.pt", "there is no checkpoint"),
         ("quality", "multi30k .", "-m pip install sacremoses"),
-        ("bleu_over_time", "nix nofile.py", "there is no checkpoint nix/last.pt"),
+        ("bleu_over_time", "nix", "there is no checkpoint nix/last.pt"),
         ("tune_decoding", "nix.pt --beam 0", "--beam: '0': a whole number of at least 1 is expected"),
         ("tune_decoding", "nix.pt --json nofolder/x.json", "there is no folder"),
     ],
@@ -119,8 +120,9 @@ def test_a_folder_that_lacks_a_text_names_it(multi30k: Path, monkeypatch: pytest
 
 def test_bleu_over_time_says_what_is_missing(multi30k: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     experiments.train("mine", *experiments.data_settings("toy", multi30k, "en", "de", experiments.MULTI30K))
-    run(monkeypatch, bleu_over_time, "runs/mine", "nofile.py", code=2)
-    assert capsys.readouterr().err.endswith("script: there is no file nofile.py\n")
+    monkeypatch.setattr(joeynmt, "PYTHON", multi30k / "none")
+    run(monkeypatch, bleu_over_time, "runs/mine", code=2)
+    assert capsys.readouterr().err.endswith(f"JoeyNMT is not there: {sys.executable} {joeynmt.__file__}\n")
 
 
 def test_a_command_that_failed_says_its_last_line(
@@ -291,71 +293,82 @@ def test_the_comparison_of_attentions_is_drawn(multi30k: Path, monkeypatch: pyte
     assert (multi30k / "scripts/results/long_sentences.png").read_bytes().startswith(b"\x89PNG")
 
 
-PEER = (
-    """
-import sys
+JOEYNMT = r'''#!PYTHON
+import re, sys
 from pathlib import Path
-PEERS, PY, CONFIG = Path(__file__).parent, Path(sys.executable), "every {valid_every}"
-LOG = """
-    + '''"""@10:00,000 - INFO - joeynmt.training - EPOCH 1
+
+settings = Path(sys.argv[5]).read_text(encoding="utf-8")
+
+def value(name):
+    return re.search(rf"\b{name}: (.*)", settings)[1]
+
+run = Path(value("model_dir"))
+if sys.argv[4] == "translate":
+    assert value("load_model") == f"{run}/best.ckpt"
+    print("a notice")
+    for line in sys.stdin:
+        print(line[:-1])
+    sys.exit()
+run.mkdir()
+valid = Path(value("dev") + ".de").read_text(encoding="utf-8").split("\n")[:-1]
+for update, part in ((900, 0), (1000, 5)):
+    (run / f"{update}.hyps").write_text("".join(line[part:] + "\n" for line in valid), encoding="utf-8")
+(run / "1.ckpt").write_text(f"every {value('validation_freq')} {value('dropout')}")
+print("""@10:00,000 - INFO - joeynmt.training - EPOCH 1
 @11:30,000 - INFO - joeynmt.prediction - Predicting 20 example(s)...
-\\rPredicting...:   0%|
+\rPredicting...:   0%|
 @11:40,000 - INFO - joeynmt.prediction - Generation took 10.0000[sec].
 @12:00,000 - INFO - joeynmt.training - EPOCH 2
 @13:40,000 - INFO - joeynmt.prediction - Predicting 20 example(s)...
-@15:00,000 - INFO - joeynmt.training - Interrupt at epoch 2
-"""'''
-    + """
-
-def prepare(corpus, valid, src, tgt, out):
-    out.mkdir()
-    (out / "pieces.txt").touch()
-
-def train(args):
-    run = PEERS / "runs" / args.name
-    run.mkdir(parents=True)
-    valid = Path(f"{args.valid}.{args.tgt}").read_text(encoding="utf-8").split("\\n")[:-1]
-    for update, part in ((900, 0), (1000, 3)):
-        text = "".join("▁" + line[part:].replace(" ", " ▁") + "\\n" for line in valid)
-        (run / f"{update}.hyps").write_text(text, encoding="utf-8")
-    Path(f"{run}.log").write_text(LOG.replace("@", "2026-11-30 00:"), encoding="utf-8")
-    (run / "1.ckpt").write_text(CONFIG + f" {args.dropout} {args.minutes}")
-
-if __name__ == "__main__":
-    print("beam 5: 1.0 s\\nBLEU = 12.34 50.0/40.0 (BP = 1.000) nrefs:1|tok:13a")
-"""
-)
+@15:00,000 - INFO - joeynmt.training - Interrupt at epoch 2""".replace("@", "2026-11-30 00:"))
+'''
 
 
-def test_bleu_over_time_is_drawn_beside_that_of_joeynmt(multi30k: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (multi30k / "peer_of_the_test.py").write_text(PEER, encoding="utf-8")
+@pytest.fixture
+def peer(multi30k: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program for JoeyNMT's Python that says and leaves what it does, and a run of ours beside which it is put."""
+    program = multi30k / "joey/bin/python"
+    program.parent.mkdir(parents=True)
+    program.write_text(JOEYNMT.replace("PYTHON", sys.executable), encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(joeynmt, "HOME", multi30k)
+    monkeypatch.setattr(joeynmt, "PYTHON", program)
+    monkeypatch.setattr(joeynmt, "SIZE", 340)
     experiments.train("mine", *experiments.data_settings("toy", multi30k, "en", "de", experiments.MULTI30K))
+    return program
+
+
+def test_bleu_over_time_is_drawn_beside_that_of_joeynmt(multi30k: Path, peer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for every in (7, 8):  # what it trained is used again
-        run(monkeypatch, bleu_over_time, "runs/mine", "peer_of_the_test.py", "--minutes", 5, "--every", every)
-    assert [path.read_text(encoding="utf-8") for path in multi30k.glob("runs/over_time*/1.ckpt")] == ["every 7 0.3 5.0"]
+        run(monkeypatch, bleu_over_time, "runs/mine", "--minutes", 5, "--every", every)
+    assert [path.read_text(encoding="utf-8") for path in multi30k.glob("runs/toy-5-minutes-2-cores-dropout-0_3/1.ckpt")] == ["every 7 0.3"]
     (row,) = experiments.read_rows("bleu_over_time.json")
-    assert (row["corpus"], row["ours"]["test"], row["JoeyNMT"]["test"]) == (
-        "toy",
-        None,
-        {"bleu": 12.34, "bleu_signature": "nrefs:1|tok:13a"},
-    )
+    assert row["corpus"] == "toy" and row["ours"]["test"] is None and "--every 8" in row["command"]
     assert len(row["ours"]["points"]) == 2 and row["ours"]["points"][0] < row["ours"]["points"][1]
     (early, whole), (late, cut) = row["JoeyNMT"]["points"]
-    assert row["JoeyNMT"]["trained_minutes"] == 3.5 and "--every 8" in row["command"]
+    assert row["JoeyNMT"]["trained_minutes"] == 3.5 and row["JoeyNMT"]["hardware"].startswith("2 cores of ")
     assert early == pytest.approx(1.5) and late == pytest.approx(3.5)  # not the 10 seconds of its first validation
     assert whole == pytest.approx(100) and 10 < cut < 95
+    assert row["JoeyNMT"]["test"]["bleu"] < 10  # it gave the English back
     assert (multi30k / "scripts/results/bleu_over_time.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_what_joeynmt_did_not_finish_is_not_used(
-    multi30k: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    multi30k: Path, peer: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    peer = PEER.replace("Interrupt at epoch 2", "Killed")
-    (multi30k / "broken_peer_of_the_test.py").write_text(peer, encoding="utf-8")
-    experiments.train("mine", *experiments.data_settings("toy", multi30k, "en", "de", experiments.MULTI30K))
-    run(monkeypatch, bleu_over_time, "runs/mine", "broken_peer_of_the_test.py", "--minutes", 5, code=2)
+    peer.write_text(peer.read_text(encoding="utf-8").replace("Interrupt at epoch 2", "Killed"), encoding="utf-8")
+    run(monkeypatch, bleu_over_time, "runs/mine", "--minutes", 5, code=2)
     assert "JoeyNMT ended before its time" in capsys.readouterr().err
     assert not experiments.read_rows("bleu_over_time.json") and not list(multi30k.glob("runs/*.finished"))
+
+
+def test_joeynmt_reads_whole_batches_of_about_equal_lengths() -> None:
+    pairs = [("a " * length, "b " * (length % 3)) for length in [*range(1, 131), *range(1, 131)]]
+    batched = joeynmt.in_batches(list(pairs))
+    assert len(batched) == 4 * joeynmt.BATCH and set(batched) <= set(pairs)
+    for start in range(0, len(batched), joeynmt.BATCH):
+        lengths = [pair[0].count(" ") for pair in batched[start : start + joeynmt.BATCH]]
+        assert max(lengths) - min(lengths) <= joeynmt.BATCH // 2
 
 
 def test_differences_are_between_rows_of_the_same_seed() -> None:

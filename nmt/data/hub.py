@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 
 from nmt.config import DataConfig
 from nmt.errors import ConfigError, DataError, NmtError
-from nmt.network import connect
+from nmt.server import connect
 
 log = logging.getLogger(__name__)
 
