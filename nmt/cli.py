@@ -50,7 +50,7 @@ nmt <verb> --help shows examples and all settings; nmt --version the version. Fi
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0, 1 for text that is not in order or a run that does not go on exactly, 2 for a user's mistake, 128 + n for signal n."""
+    """Run one command; returns 0, 1 for text or a resume that is not in order, 2 for a user's mistake, and 128 + n for signal n."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # as one is that a shell has closed

@@ -333,7 +333,7 @@ def peer(multi30k: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setattr(joeynmt, "HOME", multi30k)
     monkeypatch.setattr(joeynmt, "PYTHON", program)
-    monkeypatch.setattr(joeynmt, "SIZE", 340)
+    monkeypatch.setattr(joeynmt, "SIZE", 250)
     experiments.train("mine", *experiments.data_settings("toy", multi30k, "en", "de", experiments.MULTI30K))
     return program
 

@@ -10,7 +10,7 @@ import nmt
 PACKAGE = Path(nmt.__file__).parent
 LAYERS = [
     {"errors", "language", "interruption"},
-    {"schema", "files", "network", "workers", "distributed"},
+    {"schema", "files", "server", "workers", "distributed"},
     {"config"},
     {"metrics", "progress", "translation", "coverage", "loss", "subwords", "data.lines", "data.shift", "data.scan"}
     | {"model.dropout", "model.attention", "model.encoder", "model.decoder", "model.unroll"}
