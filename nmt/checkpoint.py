@@ -175,11 +175,17 @@ def _feed(sha: "hashlib._Hash", value: Any) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:  # its name is too long
+        raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}") from error
+    if not there:
         others = sorted(other.name for other in path.parent.glob("*.pt")) if path.parent.is_dir() else []
         raise CheckpointError(f"there is no checkpoint {path}" + (f"; {path.parent} has {', '.join(others)}" if others else ""))
     if path.is_dir():
         raise CheckpointError(f"{path} is a folder: name a file in it, such as {path / 'best.pt'}")
+    if not path.is_file():
+        raise CheckpointError(f"{path} is no regular file (a pipe, perhaps), which reading a checkpoint needs: save it to a file first")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of foreign pickles before it refuses them; one line from us is enough

@@ -23,7 +23,7 @@ from nmt.config import (
     TranslateConfig,
     config_dir,
 )
-from nmt.errors import ConfigError, NmtError, escaped
+from nmt.errors import ConfigError, NmtError, escaped, lack_of_memory
 from nmt.interruption import Interrupted
 from nmt.schema import load, settings, unknown_setting
 
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         return _unwritable(error)
     except (MemoryError, RuntimeError) as error:
-        if told := _lack_of_memory(error):
+        if told := lack_of_memory(error):
             return _mistake(error, told)
         raise
 
@@ -140,17 +140,6 @@ def _unwritable(error: OSError) -> int:
         print(f"nmt: {where}{(error.strerror or str(error)).lower()}", file=sys.stderr)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing is left to say, also not when Python flushes at its end
     return 128 + signal.SIGPIPE if isinstance(error, BrokenPipeError) else 2
-
-
-def _lack_of_memory(error: Exception) -> str:
-    """What to say where memory or Python's stack is not enough, for which PyTorch has exceptions of several kinds; else an empty text."""
-    if isinstance(error, RecursionError):
-        return "lists or groups are nested too deeply in what was given"
-    if not isinstance(error, MemoryError) and not re.search("out of memory|can't allocate memory", str(error)):
-        return ""
-    asked = re.search(r"(?i)allocate ([\d.]+ \w+)", str(error))
-    told = f"out of memory ({asked[1]} more were asked for)" if asked else "out of memory"
-    return f"{told}: use a smaller model, batches.max_tokens or decode.batch_size"
 
 
 def _ordered(arguments: list[str]) -> list[str]:

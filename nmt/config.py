@@ -252,7 +252,7 @@ class EvaluateConfig:
     data: DataConfig | None
     split: Literal["valid", "test"] | None
     src: FileName | None
-    ref: FilePaths | None
+    ref: FileNames | None
     hyp: FileName | None
     testset: str | None
     src_lang: str | None

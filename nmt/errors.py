@@ -28,3 +28,14 @@ class TrainingError(NmtError):
 def escaped(text: str) -> str:
     """Text of whatever origin as a terminal may show it: control characters, which could steer it, are written out, such as "\\x1b"."""
     return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def lack_of_memory(error: Exception) -> str:
+    """What to say where memory or Python's stack is not enough, for which PyTorch has exceptions of several kinds; else an empty text."""
+    if isinstance(error, RecursionError):
+        return "lists or groups are nested too deeply in what was given"
+    if not isinstance(error, MemoryError) and not re.search("out of memory|can't allocate memory", str(error)):
+        return ""
+    asked = re.search(r"(?i)allocate ([\d.]+ \w+)", str(error))
+    told = f"out of memory ({asked[1]} more were asked for)" if asked else "out of memory"
+    return f"{told}: use a smaller model, batches.max_tokens or decode.batch_size"

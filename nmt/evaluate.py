@@ -16,7 +16,7 @@ from sacrebleu.utils import SACREBLEU_DIR
 
 from nmt.data.lines import OTHER_SEPARATORS, read_lines
 from nmt.errors import ConfigError, DataError
-from nmt.language import base_language
+from nmt.language import SPACELESS, base_language, is_blank, main_script, writes_spaces
 from nmt.metrics import shown
 from nmt.server import connect
 
@@ -110,7 +110,8 @@ def evaluate(
     streams = [[one for one in references if isinstance(one, str)]] if isinstance(next(iter(references), ""), str) else references
     check_lengths([hypotheses, *streams], names or ("the translation", *(f"reference {n}" for n in range(1, len(streams) + 1))))
     _warn_of_tokens(hypotheses)
-    ter = ter and not _too_long([hypotheses, *streams], tgt_lang)
+    _warn_of_script(streams[0], tgt_lang)
+    ter = ter and _has_words_for_ter(tgt_lang) and not _too_long([hypotheses, *streams], tgt_lang)
     metrics = {"bleu": bleu_metric(tgt_lang), "chrf": CHRF()} | ({"ter": ter_metric(tgt_lang)} if ter else {})
     scores = {name: metric.corpus_score(hypotheses, streams) for name, metric in metrics.items()}
     return Report(
@@ -122,7 +123,7 @@ def evaluate(
         brevity_penalty=scores["bleu"].bp,
         length_ratio=scores["bleu"].ratio,
         sentences=len(hypotheses),
-        empty=sum(not hypothesis.strip() for hypothesis in hypotheses),
+        empty=sum(map(is_blank, hypotheses)),
         unfinished=unfinished,
         perplexity=perplexity,
         seconds=seconds,
@@ -131,14 +132,15 @@ def evaluate(
 
 
 def bleu_metric(tgt_lang: str) -> BLEU:
-    """BLEU with the tokenizer of the target language.
+    """BLEU with the tokenizer of the target language: over characters where it writes no spaces and sacreBLEU cannot find its words.
 
     Raises:
         ConfigError: that tokenizer is not installed.
     """
     lang = base_language(tgt_lang)
+    tokenizer = BLEU_TOKENIZERS.get(lang, BLEU.TOKENIZER_DEFAULT if writes_spaces(lang) else "char")
     try:
-        return BLEU(tokenize=BLEU_TOKENIZERS.get(lang, BLEU.TOKENIZER_DEFAULT), force=True)  # our own warning is one line
+        return BLEU(tokenize=tokenizer, force=True)  # our own warning is one line
     except RuntimeError as error:
         raise ConfigError(f'BLEU for {tgt_lang!r} needs the tokenizer MeCab: pip install "sacrebleu[{lang}]"') from error
 
@@ -151,6 +153,14 @@ def ter_metric(tgt_lang: str) -> TER:
 
 def _is_asian(tgt_lang: str) -> bool:
     return base_language(tgt_lang) in ("ja", "zh")
+
+
+def _has_words_for_ter(tgt_lang: str) -> bool:
+    """Whether sacreBLEU's TER knows what to count; where it does not, that is said."""
+    if known := writes_spaces(tgt_lang) or _is_asian(tgt_lang):
+        return known
+    log.warning("no TER: sacreBLEU's counts words, and %s writes no spaces between them", tgt_lang)
+    return False
 
 
 def _too_long(texts: Sequence[Sequence[str]], tgt_lang: str) -> bool:
@@ -192,6 +202,13 @@ def _warn_of_tokens(hypotheses: Sequence[str]) -> None:
     count = sum(hypothesis.endswith(" .") for hypothesis in hypotheses)
     if count >= max(10, len(hypotheses) / 10):
         log.warning("%d of %d translations end in ' .': BLEU of tokenised text cannot be compared with other BLEU", count, len(hypotheses))
+
+
+def _warn_of_script(references: Sequence[str], tgt_lang: str) -> None:
+    """Text without spaces that is scored by words has a BLEU of about 0, however good it is."""
+    if base_language(tgt_lang) != "ko" and writes_spaces(tgt_lang) and (script := main_script(references[:1000])) in SPACELESS:
+        advice = f"give the language of the translations, such as tgt_lang={SPACELESS[script]}"
+        log.warning("most letters of the references are %s, but tgt_lang=%s writes spaces: BLEU says nothing; %s", script, tgt_lang, advice)
 
 
 def test_set(name: str, src_lang: str, tgt_lang: str) -> tuple[list[str], list[list[str]]]:

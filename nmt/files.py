@@ -1,12 +1,13 @@
 """Files that appear whole or not at all, and those that others read while they are written."""
 
 import fcntl
+import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO
 
 from nmt.errors import ConfigError, DataError
 
@@ -23,28 +24,58 @@ def writing(path: str | Path, before: Path | None = None) -> Iterator[BinaryIO]:
         DataError: the folder does not exist or cannot be written, or the disk is full.
     """
     path = Path(path)
-    if path.exists() and not path.is_file():
+    target = Path(os.path.realpath(path))  # a link stays a link: the file that it points to is replaced
+    with _blaming(path):
+        direct = path.exists() and not path.is_file()
+    if direct:
         with streaming(path) as file:
             yield file
         return
-    target = path.resolve()  # a link stays a link: the file that it points to is replaced
+    with _blaming(path):
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:50]}.", suffix=".part", dir=target.parent)
+    temporary = Path(name)
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:50]}.", suffix=".part", dir=target.parent)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {_reason(error, target)}") from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield cast(BinaryIO, file)
+        with _Blamed.open(descriptor, path) as file:
+            yield file
             file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(target.stat().st_mode if target.exists() else 0o666 & ~_umask())
-        if before is not None:
-            _keep(target, before)
-        Path(temporary).replace(target)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {_reason(error, target)}") from error
+            with _blaming(path):
+                os.fsync(file.fileno())
+        with _blaming(path):
+            temporary.chmod(target.stat().st_mode if target.exists() else 0o666 & ~_umask())
+            if before is not None:
+                _keep(target, before)
+            temporary.replace(target)
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _blaming(path: Path) -> Iterator[None]:
+    """Say which file cannot be written; a reader of it that has gone stays a BrokenPipeError."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        folder = Path(os.path.realpath(path)).parent
+        reason = (error.strerror or str(error)).lower() if folder.is_dir() else f"there is no folder {folder}"
+        raise DataError(f"cannot write {path}: {reason}") from error
+
+
+class _Blamed(io.FileIO):
+    """A file that says its name where it cannot be written; errors of whatever else is done meanwhile are not its own."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, file: int | Path, path: Path) -> BinaryIO:
+        raw = cls(file, "wb")
+        raw.path = path
+        return io.BufferedWriter(raw)
+
+    def write(self, data: Any) -> int:
+        with _blaming(self.path):
+            return super().write(data)
 
 
 @contextmanager
@@ -95,13 +126,10 @@ def streaming(path: str | Path) -> Iterator[BinaryIO]:
     path = Path(path)
     if path.is_dir():
         raise DataError(f"{path} is a folder: name a file to write")
-    try:
-        with path.open("wb") as file:
-            yield file
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {_reason(error, path)}") from error
+    with _blaming(path):
+        file = _Blamed.open(path, path)
+    with file:
+        yield file
 
 
 def same_file(one: str | Path, other: str | Path) -> bool:
@@ -144,10 +172,6 @@ def _keep(path: Path, copy: Path) -> None:
         temporary.unlink(missing_ok=True)
         temporary.hardlink_to(path)
         temporary.replace(copy)
-
-
-def _reason(error: OSError, target: Path) -> str:
-    return f"there is no folder {target.parent}" if not target.parent.is_dir() else (error.strerror or str(error)).lower()
 
 
 def _umask() -> int:

@@ -2,20 +2,23 @@
 
 import functools
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 
-# the three-letter codes (ISO 639-3, and 639-2 where it differs) of the languages that something here depends on
-SHORT_CODES = {
-    "zho": "zh",
-    "chi": "zh",
-    "cmn": "zh",
-    "jpn": "ja",
-    "kor": "ko",
-    "tha": "th",
-    "lao": "lo",
-    "mya": "my",
-    "bur": "my",
-    "khm": "km",
+# other codes of the languages that something here depends on: of three letters (ISO 639-3, and 639-2 where it differs), those of the
+# Chinese languages, which are written alike, and codes of countries that are taken for those of their languages
+OTHER_CODES = {
+    "zh": "zho chi cmn yue wuu nan hak gan hsn cdo lzh cn",
+    "ja": "jpn jp",
+    "ko": "kor",
+    "th": "tha",
+    "lo": "lao",
+    "my": "mya bur",
+    "km": "khm",
+    "bo": "bod tib",
+    "dz": "dzo",
 }
+SHORT_CODES = {other: code for code, others in OTHER_CODES.items() for other in others.split()}
 # the scripts, by the word that the names of their letters begin with in Unicode, of languages that are written in no other
 SCRIPTS = {
     "LATIN": "af ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv ms mt nb nl nn no pl pt ro sk sl sq sv sw tl tr vi",
@@ -35,6 +38,7 @@ SCRIPTS = {
     "LAO": "lo",
     "MYANMAR": "my",
     "KHMER": "km",
+    "TIBETAN": "bo dz",
     "GEORGIAN": "ka",
     "ARMENIAN": "hy",
     "ETHIOPIC": "am ti",
@@ -43,7 +47,9 @@ SCRIPTS = {
     "CJK HANGUL": "ko",
 }
 SCRIPT_NAMES = frozenset(" ".join(SCRIPTS).split())
-SPACELESS = frozenset(("zh", "ja", "th", "lo", "my", "km"))
+# the scripts whose languages write no spaces between words, with the code of one of them
+SPACELESS = {"CJK": "zh", "BOPOMOFO": "zh", "HIRAGANA": "ja", "KATAKANA": "ja", "THAI": "th", "LAO": "lo", "MYANMAR": "my", "KHMER": "km"}
+SPACELESS |= {"TIBETAN": "bo"}
 
 
 def base_language(code: str) -> str:
@@ -53,8 +59,14 @@ def base_language(code: str) -> str:
 
 
 def word_separator(code: str) -> str:
-    """What stands between two sentences of a language: a space, or nothing where it writes no spaces."""
-    return "" if base_language(code) in SPACELESS else " "
+    """What stands between two sentences of a language: a space, or nothing in Chinese and Japanese."""
+    return "" if base_language(code) in ("zh", "ja") else " "
+
+
+def writes_spaces(code: str) -> bool:
+    """Whether a language writes spaces between its words; so does one that is not known here."""
+    known = scripts(code)
+    return not known or not known <= SPACELESS.keys()
 
 
 def scripts(code: str) -> frozenset[str]:
@@ -67,3 +79,15 @@ def script_of(char: str) -> str:
     """The script of a letter, by its name in SCRIPTS; "" for other letters and for what is no letter, or one of several scripts."""
     name = unicodedata.name(char, "").split(" ")[0]
     return name if name in SCRIPT_NAMES and unicodedata.category(char) in ("Lu", "Ll", "Lt", "Lo") else ""
+
+
+def main_script(texts: Iterable[str]) -> str:
+    """The script of most letters of a text, by its name in SCRIPTS; "" where it has none of these."""
+    counts = Counter(script_of(char) for text in texts for char in text)
+    counts.pop("", None)
+    return counts.most_common(1)[0][0] if counts else ""
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing of a text is to be seen: it is all white space, control characters, and marks such as U+FEFF and U+200B."""
+    return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)

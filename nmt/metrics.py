@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from nmt.language import is_blank
+
 HIGHER_IS_BETTER = {"bleu": True, "chrf": True, "loss": False, "perplexity": False}
 
 
@@ -26,7 +28,7 @@ def shown(value: float, digits: int = 2) -> str:
 
 def empty_share(texts: Sequence[str]) -> float:
     """The share, 0 to 1, of texts that are empty or blank."""
-    return _share(sum(not text.strip() for text in texts), texts)
+    return _share(sum(map(is_blank, texts)), texts)
 
 
 def distinct_ratio(texts: Sequence[str]) -> float:

@@ -8,7 +8,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -29,8 +29,8 @@ from nmt.config import (
     TranslateConfig,
 )
 from nmt.data.check import CorpusCheck, data_of, render
-from nmt.data.corpus import absolute, read_pairs
-from nmt.data.lines import read_lines
+from nmt.data.corpus import absolute, find_files, read_pairs
+from nmt.data.lines import ending, read_lines
 from nmt.data.prepare import prepare as prepare_corpus
 from nmt.data.segments import numbered_chunks
 from nmt.device import pick_dtype, prepare_machine
@@ -67,15 +67,14 @@ def prepare(config: PrepareConfig) -> None:
 
 def evaluate(config: EvaluateConfig) -> None:
     """`nmt evaluate`: a table to stdout, and JSON and the translations where `output` says."""
-    hyp_path = Path(config.output).with_suffix(".hyp") if config.output else None
-    if config.output and Path(config.output) == hyp_path:
-        raise ConfigError(f"output={config.output}: the translations are written to a .hyp file beside it; name a .json file")
+    outputs = _evaluate_outputs(config)
+    _spare([config.hyp, config.src, *(config.ref or ()), *(config.checkpoint or ())], outputs)
     with ExitStack() as stack:
-        files = [stack.enter_context(writing(path)) for path in (config.output, hyp_path) if path]
+        files = [stack.enter_context(writing(path)) for path in outputs]
         report, hypotheses = _score_existing(config) if config.hyp else _score_model(config)
-        if files:
-            files[0].write(json.dumps(report.to_dict(), ensure_ascii=False, indent=1).encode() + b"\n")
-            files[1].write("".join(f"{line}\n" for line in hypotheses).encode())
+        texts = (json.dumps(report.to_dict(), ensure_ascii=False, indent=1) + "\n", "".join(f"{line}\n" for line in hypotheses))
+        for file, text in zip(files, texts, strict=False):
+            file.write(text.encode())
     print(report.table())
 
 
@@ -87,6 +86,7 @@ def translate(config: TranslateConfig) -> None:
         raise ConfigError(f"workers={config.workers}: the pictures of attention= are drawn by one process; leave one of the two out")
     if config.stream and config.output and same_file(config.input or "/dev/stdin", config.output):
         raise ConfigError(f"stream=true would write over {config.output} while it is being read: give another output=, or leave stream out")
+    _spare(config.checkpoint, [config.output] if config.output else [])
     lines = _begun(read_lines(config.input)) if config.input else read_lines(_standard(sys.stdin, "input"))
     pictures = make_folder(config.attention, "give another attention=") if config.attention else None
     with _output(config) as out:
@@ -115,13 +115,32 @@ def info(config: InfoConfig) -> None:
     print(*map(escaped, [f"checkpoint: {config.checkpoint}", *outline(load_checkpoint(config.checkpoint))]), sep="\n")
 
 
+def _evaluate_outputs(config: EvaluateConfig) -> list[Path]:
+    """The file of the scores and, where there are new translations, the one for them."""
+    if not config.output:
+        return []
+    path = Path(config.output)
+    if not path.name:
+        raise ConfigError(f"output={config.output} is a folder: name a .json file")
+    if path.suffix == ".hyp":
+        raise ConfigError(f"output={config.output}: the translations are written to a .hyp file beside it; name a .json file")
+    return [path] if config.hyp else [path, path.with_suffix(".hyp")]
+
+
+def _spare(read: Iterable[str | Path | None], written: Iterable[str | Path]) -> None:
+    """Raise ConfigError where a file that is read would be replaced."""
+    for path, output in itertools.product(read, written):
+        if path and same_file(output, path):
+            raise ConfigError(f"{output} would be written over {path}, which is read: give another output=")
+
+
 def _score_existing(config: EvaluateConfig) -> tuple[Report, list[str]]:
     """Score the lines of `hyp` against `ref`."""
     if not config.hyp or not config.ref or config.checkpoint or config.split or config.src or config.testset:
         raise ConfigError("hyp= needs ref=, and neither checkpoint=, split=, src= nor testset=")
     hypotheses = list(read_lines(config.hyp))
     references = [list(read_lines(path)) for path in config.ref]
-    lang = config.tgt_lang or Path(config.ref[0]).suffix.removeprefix(".")
+    lang = config.tgt_lang or ending(config.ref[0])
     return score(hypotheses, references, lang, names=(config.hyp, *config.ref)), hypotheses
 
 
@@ -130,7 +149,7 @@ def _score_model(config: EvaluateConfig) -> tuple[Report, list[str]]:
     if not config.checkpoint:
         raise ConfigError("evaluate needs checkpoint=, or hyp= and ref= to score an existing translation")
     chosen = [name for name in ("split", "src", "testset") if getattr(config, name)]
-    if len(chosen) != 1 or (config.src is None) != (config.ref is None):
+    if len(chosen) != 1 or bool(config.src) != bool(config.ref):
         raise ConfigError("what shall be evaluated? Give one of split=test, src= with ref=, or testset=")
     checkpoints = load_checkpoints(config.checkpoint)
     trained = checkpoints[0].config
@@ -165,6 +184,8 @@ def _test_data(config: EvaluateConfig, data: DataConfig) -> tuple[list[str], lis
         items = data.test if config.split == "test" else data.valid
         if not items:
             raise ConfigError(f"split={config.split}: data.{config.split}=[] of {data.name} names no text; give src= and ref=")
+        files = [] if data.path else find_files(items, data)
+        _spare([path for paths in files for path in paths], _evaluate_outputs(config))
         sources, reference = map(list, zip(*read_pairs(items, data), strict=True))
         return sources, [reference], tgt_lang
     assert config.src and config.ref

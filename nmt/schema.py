@@ -142,7 +142,7 @@ def _check(value: Any, hint: Any, key: str) -> Any:
     if value == "???":
         raise ConfigError(f"{key} is not set: give {key}=…")
     if not _fits(value, hint):
-        raise ConfigError(f"{key} = {_shown(value)}: expected {_describe(hint)}{_suggest(value, hint)}")
+        raise ConfigError(f"{key} = {_shown(value)}: expected {_describe(hint)}{_suggest(value, hint) or _as_text(key, value, hint)}")
     return float(value) if _wants_float(hint) and isinstance(value, int) else value
 
 
@@ -194,3 +194,9 @@ def _suggest(value: Any, hint: Any) -> str:
     hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     close = difflib.get_close_matches(str(value), [str(choice) for choice in get_args(hint)], n=1) if get_origin(hint) is Literal else []
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def _as_text(key: str, value: Any, hint: Any) -> str:
+    """How to give a text that looks like a number or a truth value, such as the language code "no"."""
+    wanted = str in (hint, *get_args(hint), *(part for argument in get_args(hint) for part in get_args(argument)))
+    return f"; a text that looks like one is given as '{key}=\"…\"'" if wanted and isinstance(value, bool | int | float) else ""

@@ -159,6 +159,9 @@ def _train(lines: list[str], config: TokenizerConfig, name: str) -> bytes:
 def _explained(message: str, config: TokenizerConfig, name: str) -> ConfigError:
     """SentencePiece's exception in terms of our settings."""
     size = f"tokenizer.vocab_size={config.vocab_size}"
+    if "sentences_.empty()" in message:
+        limit = f"lines of more than {MAX_TRAINING_LINE:,} bytes, and those that hold U+2585, are left out"
+        return ConfigError(f"SentencePiece finds no line of {name} that it can learn from: {limit}; cut the text into sentences")
     if too_large := re.search(r"too high .*<= (\d+)", message):
         return ConfigError(f"{size} is too large for {name}: the largest possible is {too_large[1]}")
     if too_small := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):

@@ -21,7 +21,7 @@ from nmt.data.batches import make_batch
 from nmt.data.segments import numbered_chunks, split_line
 from nmt.device import autocast, pick_device, pick_dtype
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.language import word_separator
+from nmt.language import is_blank, word_separator
 from nmt.model.attention import NoAttention
 from nmt.model.ensemble import Ensemble
 from nmt.model.inference import Inference
@@ -203,7 +203,7 @@ class Translator:
         texts = [line.rstrip("\r\n").replace("\n", " ") for _, line in numbered_lines]
         if torn := [number for number, line in numbered_lines if SURROGATE.search(line)]:
             raise DataError(f"line {torn[0]} holds half of a surrogate pair, which is not Unicode text: decode the text as UTF-8")
-        every = self.src_tokenizer.encode(["" if text.isspace() else text for text in texts])
+        every = self.src_tokenizer.encode(["" if is_blank(text) else text for text in texts])
         parts = [[ids] if ids else [] for ids in every]
         for row, ids in enumerate(every):
             if len(ids) > limit:

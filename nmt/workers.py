@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from nmt.errors import NmtError
+from nmt.errors import NmtError, lack_of_memory
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -85,6 +85,10 @@ def _serve(connection: Connection, begin: Callable[[], Callable[[Any], object]])
             answer: object = work(task)
         except (NmtError, OSError) as error:
             answer = error
+        except (MemoryError, RuntimeError) as error:
+            if not (told := lack_of_memory(error)):
+                raise
+            answer = NmtError(told)
         try:
             connection.send(answer)
         except ConnectionError:

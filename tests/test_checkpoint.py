@@ -191,6 +191,9 @@ def test_another_format_a_foreign_file_and_a_missing_one_are_told_apart(checkpoi
             load_checkpoint(tmp_path / name)
     with pytest.raises(CheckpointError, match="is a folder"):
         load_checkpoint(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CheckpointError, match="is no regular file"):
+        load_checkpoint(tmp_path / "pipe")
 
 
 def test_a_failed_save_keeps_the_old_one(checkpoint: Checkpoint, tmp_path: Path) -> None:

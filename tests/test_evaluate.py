@@ -53,6 +53,13 @@ def test_several_references() -> None:
         ("ja", "ja-mecab"),
         ("jpn", "ja-mecab"),
         ("ko", "ko-mecab"),
+        ("yue", "zh"),
+        ("jp", "ja-mecab"),
+        ("th", "char"),
+        ("lao", "char"),
+        ("my", "char"),
+        ("km-KH", "char"),
+        ("bo", "char"),
     ],
 )
 def test_the_tokenizer_follows_the_target_language(lang: str, tokenizer: str) -> None:
@@ -68,6 +75,19 @@ def test_a_language_without_spaces_is_not_scored_as_one_word() -> None:
     ):
         report = evaluate([hypothesis], [reference], lang)
         assert report.ter is not None and 0 < report.ter < 20 and "asian:yes" in report.signatures["ter"]
+
+
+def test_thai_is_scored_by_characters_and_has_no_ter(caplog: pytest.LogCaptureFixture) -> None:
+    hypotheses, references = ["ฉันชอบกินข้าวผัดกุ้ง"], ["ฉันชอบกินข้าวผัดไก่"]
+    report = evaluate(hypotheses, references, "th")
+    assert 50 < report.bleu < 100 and report.ter is None and "no TER" in caplog.text
+    caplog.clear()
+    assert evaluate(hypotheses, references, "txt").bleu == 0
+    assert "most letters of the references are THAI" in caplog.text and "tgt_lang=th" in caplog.text
+    caplog.clear()
+    evaluate(["나는 간다 大韓民國"], ["나는 大韓民國 大韓民國"], "ko")
+    evaluate(["Ich war in 東京."], ["Ich bin in 東京."], "de")
+    assert not caplog.text
 
 
 def test_a_missing_tokenizer_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

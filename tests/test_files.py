@@ -31,6 +31,18 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
 
 
+def test_an_error_of_something_else_is_not_that_of_the_file(tmp_path: Path) -> None:
+    for open_it in (writing, streaming):
+        with pytest.raises(FileNotFoundError, match="/no/such"), open_it(tmp_path / "out.txt"):
+            Path("/no/such").read_text()
+
+
+def test_a_link_to_itself_is_replaced_by_the_file(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    write_text(tmp_path / "loop", "text")
+    assert (tmp_path / "loop").read_text() == "text"
+
+
 def test_what_is_streamed_is_there_at_once_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     path.write_text("old")

@@ -1,6 +1,6 @@
 import pytest
 
-from nmt.language import SCRIPTS, base_language, script_of, scripts, word_separator
+from nmt.language import SCRIPTS, base_language, is_blank, main_script, script_of, scripts, word_separator, writes_spaces
 
 
 @pytest.mark.parametrize(("code", "base"), [("de", "de"), ("zh-CN", "zh"), ("zh_Hant", "zh"), ("JPN", "ja"), ("cmn_Hans", "zh"), ("", "")])
@@ -9,8 +9,19 @@ def test_the_language_of_a_code(code: str, base: str) -> None:
 
 
 def test_where_no_spaces_are_written() -> None:
-    assert {word_separator(code) for code in ("de", "ko", "")} == {" "}
-    assert {word_separator(code) for code in ("zh", "ja", "tha", "lo", "my", "km_KH")} == {""}
+    assert {word_separator(code) for code in ("de", "ko", "", "tha", "lo", "my", "km_KH")} == {" "}
+    assert {word_separator(code) for code in ("zh", "ja", "yue")} == {""}
+    assert all(map(writes_spaces, ("de", "ko", "hi", "", "x-klingon")))
+    assert not any(map(writes_spaces, ("zh_TW", "yue", "jp", "tha", "lo", "my", "km_KH", "bod", "dz")))
+
+
+def test_what_shows_nothing_is_blank() -> None:
+    assert all(map(is_blank, ("", " \t\u3000", "\ufeff", "\u200b\u200f", "\0\x1b", "\u2028")))
+    assert not any(map(is_blank, ("a", "\u200bа", ".", "😀", "\u0301")))
+
+
+def test_the_script_of_a_text() -> None:
+    assert main_script(["Tokyo 東京", "大阪市"]) == "CJK" and main_script(["1 + 1", ""]) == ""
 
 
 def test_the_scripts_of_a_language() -> None:

@@ -1,9 +1,12 @@
 """The commands from end to end, as a user types them, on a corpus that trains in seconds."""
 
 import functools
+import gzip
 import io
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -146,7 +149,10 @@ def test_evaluate_in_its_ways_gives_the_same_score(corpus: Path, capsys: pytest.
     data = ["data=files", "data.name=other", "data.src_lang=en", "data.tgt_lang=de", "data.train=[]", "data.valid=[]"]
     other = [*data, f"data.test={corpus / 'test'}", "split=test", "output=fourth.json"]
     assert main(["evaluate", "checkpoint=runs/test/best.pt", *other]) == 0
-    for name in ("again.json", "third.json", "fourth.json"):
+    Path("reference.de.gz").write_bytes(gzip.compress((corpus / "test.de").read_bytes()))
+    assert main(["evaluate", "hyp=test.hyp", "ref=reference.de.gz", "output=test.hyp.json"]) == 0  # no test.hyp.hyp beside it
+    assert not Path("test.hyp.hyp").exists() and main(["evaluate", "hyp=test.hyp", files[1], "output=test.json"]) == 0
+    for name in ("again.json", "third.json", "fourth.json", "test.hyp.json"):
         found = json.loads(Path(name).read_text())
         assert [found[name] for name in ("bleu", "chrf", "ter")] == [report[name] for name in ("bleu", "chrf", "ter")]
     assert report["bleu"] > 20
@@ -159,6 +165,16 @@ def test_checkpoints_translate_together(corpus: Path, capsys: pytest.CaptureFixt
     assert json.loads(Path("both.json").read_text())["perplexity"] is None
     assert main(["translate", both, files, "output=both.txt"]) == main(["translate", both, files, "output=shared.txt", "workers=2"]) == 0
     assert lines("both.hyp") == lines("both.txt") == lines("shared.txt")
+
+
+def test_a_folder_may_have_a_name_that_is_no_text(corpus: Path, settings: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(corpus, "text\udcff")
+    data = [f"data.{split}=text\udcff/{split}" for split in ("train", "valid", "test")]
+    train = ["train", *settings, *data, "data.folder=data\udcff", "run.folder=runs\udcff", "run.name=odd\udcfe"]
+    assert main([*train, "trainer.max_steps=6"]) == main(train) == 0  # and it goes on
+    assert main(["evaluate", "checkpoint=runs\udcff/odd\udcfe/best.pt", "split=test", "output=odd\udcff.json"]) == 0
+    assert main(["check-data", *data, *(word for word in settings if re.match("data(=|.name|.src|.tgt)", word)), "json=true"]) in (0, 1)
+    assert main(["info", "checkpoint=runs\udcff/odd\udcfe/last.pt"]) == 0
 
 
 def test_info_says_what_a_checkpoint_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,11 @@ def test_resampling_leaves_unknown_characters_where_they_are() -> None:
         )
 
 
+def test_lines_too_long_to_learn_from_are_said_to_be_that() -> None:
+    with pytest.raises(ConfigError, match="lines of more than 100,000 bytes"):
+        train_tokenizers([30_000 * "dog "], [30_000 * "Hund "], CONFIG)
+
+
 def test_control_characters_are_forbidden() -> None:
     lines = SRC + ["bell\x07 bell\x07 tab\ttab", "del\x7f"] * 20
     tokenizer = train_tokenizers(lines, TGT, replace(CONFIG, vocab_size=340))[0]

@@ -166,7 +166,7 @@ def test_coverage_needs_attention(build: Build) -> None:
 def test_blank_lines_never_reach_the_model(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = build()
     monkeypatch.setattr(translator, "models", None)
-    assert translator.translate(["", " ", "\t\u00a0\u2003", "\n"]) == ["", "", "", ""]
+    assert translator.translate(["", " ", "\t\u00a0\u2003", "\n", "\ufeff", "\u200b \u200f", "\0"]) == 7 * [""]
     assert to_json(next(translator.hypotheses([" "]))) == {"text": "", "score": 0.0, "tokens": [], "alignment": [], "nbest": []}
 
 

@@ -37,6 +37,10 @@ def stumble(number: int) -> None:
     raise ValueError(f"a mistake in the program, {number}")
 
 
+def exhaust(number: int) -> None:
+    raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes")
+
+
 def die(number: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -73,7 +77,12 @@ def test_tasks_are_taken_a_few_ahead() -> None:
 
 @pytest.mark.parametrize(
     ("error", "kind", "told"),
-    [(refuse, DataError, "line 3 is no text"), (stumble, NmtError, "ended with code 1"), (die, NmtError, "ended by signal 9")],
+    [
+        (refuse, DataError, "line 3 is no text"),
+        (exhaust, NmtError, "out of memory .99 bytes more were asked for."),
+        (stumble, NmtError, "ended with code 1"),
+        (die, NmtError, "ended by signal 9"),
+    ],
 )
 def test_an_error_comes_out_where_the_answer_is_due(
     error: Callable[[int], object], kind: type[Exception], told: str, capfd: pytest.CaptureFixture[str]

@@ -11,7 +11,7 @@ from nmt.config import CheckDataConfig, DataConfig, FilterConfig
 from nmt.data import hub
 from nmt.data.corpus import Row, find_files, nothing_in, sources
 from nmt.data.filters import Overlap, TextFilter, nothing_left
-from nmt.data.lines import BOM, OPENERS, decode_line, line_content, raw_lines
+from nmt.data.lines import BOM, decode_line, ending, line_content, raw_lines
 from nmt.data.scan import EXAMPLES, KINDS, SIDES, TextScan
 from nmt.data.shift import Shift
 from nmt.errors import ConfigError, DataError
@@ -35,17 +35,11 @@ def data_of(config: CheckDataConfig) -> DataConfig:
         raise ConfigError(
             "what shall be checked? Give src= and tgt= (and src_lang=, tgt_lang=), or a data configuration such as data=files"
         )
-    src_lang, tgt_lang = config.src_lang or _ending(config.src), config.tgt_lang or _ending(config.tgt)
+    src_lang, tgt_lang = config.src_lang or ending(config.src), config.tgt_lang or ending(config.tgt)
     nothing = dict.fromkeys(("path", "config", "revision", "field", "src_field", "tgt_field"))
     return DataConfig(
         name="", src_lang=src_lang, tgt_lang=tgt_lang, train=[[config.src, config.tgt]], valid=[], test=[], folder="", **nothing
     )
-
-
-def _ending(path: str) -> str:
-    """How a file's name ends, but for how it is packed."""
-    name = Path(path)
-    return Path(name.stem if name.suffix in OPENERS else name).suffix.removeprefix(".")
 
 
 class CorpusCheck:

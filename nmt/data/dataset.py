@@ -119,7 +119,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Write manifest.json in one move, so that it is whole whenever it is there."""
-    text = json.dumps({"format": FORMAT, **manifest}, ensure_ascii=False, indent=1)
+    text = json.dumps({"format": FORMAT, **manifest}, indent=1)
     temporary = folder / "manifest.json.part"
     temporary.write_text(text, encoding="utf-8", newline="\n")
     temporary.replace(folder / "manifest.json")

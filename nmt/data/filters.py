@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nmt.config import FilterConfig
 from nmt.errors import DataError
+from nmt.language import is_blank
 
 # Below this many pieces on the longer side a ratio says nothing: "Yes." may well be five words.
 RATIO_FROM_PIECES = 10
@@ -57,7 +58,7 @@ class TextFilter:
     def accept(self, src: str, tgt: str) -> bool:
         """Whether a pair passes all but the duplicate filter, which can tell only at the end."""
         self._counts.read += 1
-        blank = not src.strip() or not tgt.strip()
+        blank = is_blank(src) or is_blank(tgt)
         copy = self.config.drop_copies and not blank and src.strip() == tgt.strip()
         self._counts.blank += blank
         self._counts.copies += copy
@@ -90,7 +91,9 @@ class TextFilter:
 def nothing_left(counts: FilterCounts) -> DataError:
     """The error about training text all of which is dropped."""
     dropped = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in asdict(counts).items() if name != "read" and value)
-    return DataError(f"no pair of data.train is left after filtering: {counts.read:,} read; {dropped}; the limits are filter.*")
+    same = counts.copies == counts.read
+    advice = "both sides are the same text: name two files, [src_file, tgt_file]" if same else "the limits are filter.*"
+    return DataError(f"no pair of data.train is left after filtering: {counts.read:,} read; {dropped}; {advice}")
 
 
 def fits(src_lengths: NDArray[np.int64], tgt_lengths: NDArray[np.int64], config: FilterConfig, counts: FilterCounts) -> NDArray[np.bool_]:

@@ -50,7 +50,10 @@ def raw_lines(source: str | Path | BinaryIO, name: str) -> Iterator[bytes]:
         DataError: as `read_lines`, but for lines that are not UTF-8.
     """
     if not isinstance(source, str | Path):
-        yield from _checked(source, name)
+        try:
+            yield from _checked(source, name)
+        except OSError as error:
+            raise DataError(f"cannot read {name}: {error.strerror or error}") from error
         return
     path = Path(source)
     opener = OPENERS.get(path.suffix, open)
@@ -116,6 +119,12 @@ def _refuse(path: Path, name: str, error: Exception) -> NoReturn:
     if path.suffix in OPENERS and getattr(error, "errno", None) is None:
         raise DataError(f"{name} cannot be unpacked as {path.suffix}; it is cut off, damaged or of another format: {error}") from error
     raise DataError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def ending(path: str | Path) -> str:
+    """How a file's name ends, without the dot and but for how it is packed: "de" for "test.de.gz"."""
+    name = Path(path)
+    return Path(name.stem if name.suffix in OPENERS else name).suffix.removeprefix(".")
 
 
 def did_you_mean(path: Path) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -72,14 +73,14 @@ def prepare(config: PrepareConfig, tokenizers: Tokenizers | None = None) -> Prep
 def prepared_folder(config: PrepareConfig, tokenizers: Tokenizers | None = None) -> Path:
     """Where a configuration's prepared corpus lies; raises ConfigError where data.name is no folder name or data has no text."""
     data = config.data
-    if data.name in ("", ".", "..") or any(char in data.name for char in "/\\\0") or len(data.name.encode()) > 200:
+    if data.name in ("", ".", "..") or any(char in data.name for char in "/\\\0") or len(os.fsencode(data.name)) > 200:
         raise ConfigError(f"data.name={data.name!r} is no folder name: it may not be empty, . or .., hold a slash, or be very long")
     for key, items in (("train", data.train), ("valid", data.valid)):
         if not items:
             raise ConfigError(f"data.{key} is empty: name at least one prefix, .tsv or .jsonl file, pair [src_file, tgt_file], or split")
     if data.path is None and (data.config is not None or data.revision is not None):
         raise ConfigError("data.config and data.revision belong to data.path=, which is not set: give data=hub data.path=…")
-    digest = hashlib.sha256(json.dumps(_identity(config, tokenizers), ensure_ascii=False).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(_identity(config, tokenizers), ensure_ascii=False).encode(errors="surrogatepass")).hexdigest()
     return Path(data.folder).expanduser() / data.name / f"{config.tokenizer.type}-{config.tokenizer.vocab_size}-{digest[:8]}"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.shift import Shift, find_shifts
-from nmt.language import script_of, scripts
+from nmt.language import is_blank, script_of, scripts
 
 EXAMPLES = 3
 EXCERPT = 60  # characters
@@ -104,7 +104,7 @@ class TextScan:
 
     def _look(self, side: int, number: int, line: str) -> int:
         """Note what is odd in a line; returns its length, 0 where it is blank."""
-        length = len(line.strip())
+        length = 0 if is_blank(line) else len(line.strip())
         self.lengths[side].append(length)
         if not line.isprintable():
             first = {KIND_OF.get(match[0], "control"): match.start() for match in reversed(list(ODD.finditer(line)))}

@@ -9,9 +9,11 @@ from itertools import islice
 from nmt.tokenizer import Tokenizer
 
 CLOSING = "\"'”’»›)\\]」』】）》"
-# A run of end marks with closing quotes and brackets, then a space; full-width marks need no space. The lookbehind starts each run once,
-# and what has matched is not given back, so that long runs of marks cost linear time.
-SENTENCE_END = re.compile(rf"(?<![.!?…])[.!?…]++[{CLOSING}]*+\s++|(?<![。！？])[。！？]++[{CLOSING}]*+\s*+")
+# A run of end marks with closing quotes and brackets, then a space; full-width marks, and those of Burmese and Khmer, need no space. The
+# lookbehind starts each run once, and what has matched is not given back, so that long runs of marks cost linear time.
+SPACED = ".!?…؟۔।॥።։།"  # of Arabic, Urdu, Hindi, Amharic, Armenian and Tibetan too
+UNSPACED = "。！？｡။។៕"
+SENTENCE_END = re.compile(rf"(?<![{SPACED}])[{SPACED}]++[{CLOSING}]*+\s++|(?<![{UNSPACED}])[{UNSPACED}]++[{CLOSING}]*+\s*+")
 WORD_START = "▁"
 
 
