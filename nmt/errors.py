@@ -3,6 +3,7 @@
 import re
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+SURROGATE = re.compile("[\ud800-\udfff]")  # in text that is no Unicode, such as the name of a file that is no UTF-8
 
 
 class NmtError(Exception):

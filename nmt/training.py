@@ -19,7 +19,7 @@ from nmt.data.dataset import PreparedCorpus
 from nmt.data.prepare import prepare as prepare_corpus
 from nmt.device import pick_dtype, prepare_machine, seed_everything
 from nmt.distributed import ALONE, Processes, joined
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import SURROGATE, CheckpointError, ConfigError
 from nmt.files import held, make_folder
 from nmt.interruption import Interrupted, Signals
 from nmt.metrics import shown
@@ -139,6 +139,8 @@ def _run_folder(run: RunConfig) -> Path:
     if not run.name or ".." in Path(run.name).parts or Path(run.name).is_absolute():
         raise ConfigError(f"run.name = {run.name!r}: a name for the run's folder in {run.folder} is expected")
     folder = Path(run.folder).expanduser() / run.name
+    if SURROGATE.search(str(folder)):
+        raise ConfigError(f"run.folder={run.folder!r} with run.name={run.name!r} is no UTF-8, which TensorBoard's files need; give others")
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise ConfigError(f"cannot make the run's folder {folder}: {nearest} is no folder that can be written to; give another run.folder=")

@@ -4,7 +4,6 @@ import dataclasses
 import logging
 import math
 import random
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -20,7 +19,7 @@ from nmt.coverage import Coverage
 from nmt.data.batches import make_batch
 from nmt.data.segments import numbered_chunks, split_line
 from nmt.device import autocast, pick_device, pick_dtype
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import SURROGATE, CheckpointError, ConfigError, DataError
 from nmt.language import is_blank, word_separator
 from nmt.model.attention import NoAttention
 from nmt.model.ensemble import Ensemble
@@ -34,7 +33,6 @@ from nmt.translation import BLANK, Part, Translation
 
 log = logging.getLogger(__name__)
 CHUNK_BATCHES = 16  # how many batches of lines are read at once and sorted by length
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def build_model(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Seq2Seq:

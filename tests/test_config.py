@@ -144,7 +144,7 @@ def test_a_shipped_data_set_needs_nothing_more(name: str) -> None:
     assert data.name == name and data.path and data.path.count("/") == 1
     assert all(len(split) == 1 for split in (data.train, data.valid, data.test))
     assert {data.src_lang, data.tgt_lang} >= set((data.config or "").split("-")) - {""}
-    assert "NOT RUN HERE" in (config_dir() / f"data/{name}.yaml").read_text(encoding="utf-8")
+    assert "Not tried yet" in (config_dir() / f"data/{name}.yaml").read_text(encoding="utf-8")
 
 
 def test_a_data_set_of_ones_own() -> None:

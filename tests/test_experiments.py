@@ -297,13 +297,13 @@ JOEYNMT = r'''#!PYTHON
 import re, sys
 from pathlib import Path
 
-settings = Path(sys.argv[5]).read_text(encoding="utf-8")
+settings = Path(sys.argv[6]).read_text(encoding="utf-8")
 
 def value(name):
     return re.search(rf"\b{name}: (.*)", settings)[1]
 
 run = Path(value("model_dir"))
-if sys.argv[4] == "translate":
+if sys.argv[5] == "translate":
     assert value("load_model") == f"{run}/best.ckpt"
     print("a notice")
     for line in sys.stdin:

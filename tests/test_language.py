@@ -21,7 +21,7 @@ def test_what_shows_nothing_is_blank() -> None:
 
 
 def test_the_script_of_a_text() -> None:
-    assert main_script(["Tokyo 東京", "大阪市"]) == "CJK" and main_script(["1 + 1", ""]) == ""
+    assert main_script(["a 東京", "大阪市"]) == "CJK" and main_script(["1 + 1", ""]) == ""
 
 
 def test_the_scripts_of_a_language() -> None:

@@ -331,6 +331,7 @@ BY_HAND = {
     f"train {MINE} data.valid={{none}}": "there is no file /no/such.en",
     f"train {MINE} run.folder={{text}}": "is no folder that can be written to",
     f"train {MINE} run.name=": "run.name = ''",
+    f"train {MINE} run.name=\udcff": "is no UTF-8, which TensorBoard's files need",
     f"train {MINE} run.name=../x": "run.name = '../x'",
     f"train {MINE} run.name={LONG_NAME}": "ile name too long",
     f"train {MINE} optimizer.rho=0.9": "optimizer.rho=0.9",

@@ -8,7 +8,7 @@ from nmt.data.segments import split_sentences
 @pytest.mark.parametrize(
     ("line", "parts"),
     [
-        ("One. Two! Three? Four… (Five.) 3.5 z. B. so", 6),
+        ("One. Two! Three? Four… (Five.) 3.5 z. b. so", 6),
         ("我们走吧。你好！「好。」再见｡", 4),
         ("वह जाता है। वह आता है॥ ठीक", 3),
         ("هل تذهب؟ نعم. لا! حسنا", 4),
