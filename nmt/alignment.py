@@ -34,7 +34,7 @@ class WordAttention:
 
     Attributes:
         src_words, tgt_words: S and T words.
-        weights: (T, S + 1) float32; each row sums to 1; the last column is the end symbol of the source.
+        weights: (T, S + 1) float32; each row sums to 1, or is 0 without attention; the last column is the end symbol of the source.
     """
 
     src_words: tuple[str, ...]
@@ -121,11 +121,6 @@ def alignment_error_rate(found: Sequence[Links], sure: Sequence[Links], possible
     hits = sum(len(a & s) + len(a & (s | p)) for a, s, p in zip(found, sure, possible, strict=True))
     total = sum(len(a) + len(s) for a, s in zip(found, sure, strict=True))
     return 1 - hits / total if total else 0.0
-
-
-def to_pharaoh(found: Links) -> str:
-    """Links as one line, "0-0 1-2", by source word."""
-    return " ".join(f"{src}-{tgt}" for src, tgt in sorted(found))
 
 
 def read_links(path: str | Path) -> Iterator[Links]:

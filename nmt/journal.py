@@ -134,14 +134,15 @@ class Window:
     """Sums since the last report."""
 
     def __init__(self) -> None:
-        self.nll = self.gradient_norm = 0.0
-        self.tokens = self.real = self.positions = 0
+        self.nll = self.norms = 0.0
+        self.updates = self.tokens = self.real = self.positions = 0
         self.started = time.monotonic()
 
     def add(self, batches: Sequence[Batch], nll: float, gradient_norm: float) -> None:
         """Count an update: its batches, their negative log-likelihood, summed, in nats, and the norm of their gradient."""
         self.nll += nll
-        self.gradient_norm = gradient_norm
+        self.norms += gradient_norm
+        self.updates += 1
         for batch in batches:
             self.tokens += batch.tokens
             self.real += batch.tokens + batch.src_tokens
@@ -153,7 +154,7 @@ class Window:
         return {
             "loss": loss,
             "perplexity": math.exp(min(loss, 100.0)),
-            "gradient_norm": self.gradient_norm,
+            "gradient_norm": self.norms / self.updates,
             "tokens_per_second": self.tokens / (time.monotonic() - self.started),
             "padding": 1 - self.real / self.positions,
         }

@@ -106,7 +106,9 @@ def translate(config: TranslateConfig) -> None:
 
 def average(config: AverageConfig) -> None:
     """`nmt average`: one checkpoint of the mean weights of several."""
-    save_checkpoint(config.output, average_checkpoints(config.checkpoints))
+    mean = average_checkpoints(config.checkpoints)
+    _spare(config.checkpoints, [config.output])
+    save_checkpoint(config.output, mean)
     log.info("%s is the mean of %d checkpoints", config.output, len(config.checkpoints))
 
 

@@ -74,7 +74,7 @@ def draw(log_probs: Tensor, points: Tensor, temperature: float, top_k: int) -> T
     values, symbols = log_probs.flatten(0, 1), None
     if top_k > 0:
         values, symbols = largest(values, top_k)
-    cumulated = (values.double() / temperature).softmax(1).cumsum(1)
+    cumulated = ((values - values.amax(1, keepdim=True)).double() / temperature).softmax(1).cumsum(1)  # 0 is the largest at any temperature
     point = points.reshape(-1, 1) * cumulated[:, -1:]  # the sum is 1 but for rounding
     place = torch.searchsorted(cumulated, point, right=True).clamp(max=cumulated.shape[1] - 1)
     return (place if symbols is None else symbols.gather(1, place)).view(points.shape)

@@ -59,9 +59,9 @@ class RunFiles:
             self._remove(f"step-{dropped}.pt")
 
     def about_best(self) -> dict[str, Any] | None:
-        """What is known about best.pt; None, and a warning, where that is gone or damaged."""
+        """What is known about best.pt; None, and a warning, where that is gone, damaged, or was never measured."""
         best = self._usable("best.pt")
-        if best is None:
+        if best is None or not best.about["scores"]:  # it may be a mean that somebody has put there
             log.warning("the next validation writes a new one")
             return None
         return best.about
@@ -70,7 +70,7 @@ class RunFiles:
         """The weights of the best model so far, of update `step` or a mean, and what is known about them; None where they are lost."""
         for name in ("best.pt", f"step-{step}.pt"):
             best = self._usable(name)
-            if best and (best.about["step"] == step or "averaged" in best.about):
+            if best and best.about["scores"] and (best.about["step"] == step or "averaged" in best.about):
                 return best.model, best.about
         return None
 

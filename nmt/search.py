@@ -37,7 +37,8 @@ class Found:
         log_prob: natural logarithm of its probability, the end symbol included where it is finished.
         score: log_prob / length ** length_penalty, where length counts the end symbol, plus the coverage's score where there is one.
         finished: False where max_length cut it off before an end symbol.
-        weights: (length, S) float32 on the CPU, the attention weights from which each symbol, the end symbol included, was generated.
+        weights: (length, S) float32 on the CPU, the attention weights from which each symbol, the end symbol included, was generated;
+            (0, S) where only those of the best hypothesis are wanted.
     """
 
     tokens: tuple[int, ...]

@@ -171,8 +171,9 @@ class Trainer:
         # A gradient that overflows since it is scaled up, in float16, is the scaler's business: it leaves the update out and scales less.
         if math.isfinite(summed) and (math.isfinite(norm) or (self.scaler.is_enabled() and self.scaler.get_scale() > 1)):
             self.scaler.step(self.optimizer)
-            self.average.update()
-            self.window.add(batches, summed, norm)
+            if math.isfinite(norm):
+                self.average.update()
+                self.window.add(batches, summed, norm)
             self.progress.skipped_in_a_row = 0
         else:
             self.progress.skip(summed / tokens, norm)
@@ -245,10 +246,9 @@ class Trainer:
     def _average_best(self) -> None:
         """Score the mean of the best trainer.average models that were kept; where it is better than best.pt, it becomes best.pt."""
         metric, progress = self.config.trainer.metric, self.progress
-        if (
-            progress.best is None
-            or (found := self.processes.of_first(lambda: self.files.mean_of_best(self.config.trainer.average))) is None
-        ):
+        count = self.config.trainer.average
+        found = None if progress.best is None else self.processes.of_first(lambda: self.files.mean_of_best(count))
+        if found is None:
             return
         kept, mean = found
         with replaced(self.model, mean):
@@ -286,6 +286,7 @@ class Trainer:
             "tgt_tokens": self.progress.tgt_tokens,
             "seconds": self._seconds(),
             "scores": self.scores,
+            "scores_step": self.progress.validated_step,
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
         return dataclasses.replace(self.blank, model=self.model.state_dict(), about=self.blank.about | about | facts, training=training)

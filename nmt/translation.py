@@ -69,6 +69,9 @@ def to_json(translation: Translation) -> dict[str, Any]:
     return {
         "text": translation.text,
         "score": translation.score,
+        "log_prob": translation.log_prob,
+        "finished": translation.finished,
+        "src_tokens": [piece for part in translation.parts for piece in part.src_pieces],
         "tokens": translation.tokens,
         "alignment": [list(pair) for pair in translation.alignment],
         "nbest": [{"text": text, "score": score} for text, score in translation.nbest],

@@ -211,13 +211,18 @@ class Translator:
         return parts
 
     def _search(self, sources: Sequence[list[int]], nbest: int) -> list[list[Found]]:
-        """Hypotheses of each source, batched by length: unfinished ones only where no other is found, weights only of the best."""
+        """Hypotheses of each source, batched by length: of a search the unfinished only where no other is found; weights of the best alone.
+
+        All samples stay: without those that were cut off, the others would be too short.
+        """
         found: list[list[Found]] = [[] for _ in sources]
         order = sorted(range(len(sources)), key=lambda row: len(sources[row]))
-        for start in range(0, len(order), self.decode.batch_size):
-            rows = order[start : start + self.decode.batch_size]
+        samples = self.decode.temperature > 0
+        size = max(1, self.decode.batch_size // nbest) if samples else self.decode.batch_size
+        for start in range(0, len(order), size):
+            rows = order[start : start + size]
             for row, hypotheses in zip(rows, self._search_batch([sources[row] for row in rows], nbest), strict=True):
-                best, *others = [one for one in hypotheses if one.finished] or hypotheses
+                best, *others = [one for one in hypotheses if one.finished or samples] or hypotheses
                 real = best.weights[:, : len(sources[row]) + 1].clone()
                 found[row] = [dataclasses.replace(best, weights=real), *(dataclasses.replace(one, weights=real[:0]) for one in others)]
         return found

@@ -19,7 +19,7 @@ from nmt.errors import DataError
 from nmt.evaluate import evaluate
 from nmt.interruption import Signals
 from nmt.journal import Validation
-from nmt.metrics import distinct_ratio, looping_share
+from nmt.metrics import distinct_ratio, empty_share, looping_share
 from nmt.model.seq2seq import Seq2Seq
 from nmt.pictures import pixels
 from nmt.tokenizer import Tokenizer
@@ -64,7 +64,7 @@ class Validator:
             raise DataError(f"every validation pair has a side of more than {LONGEST:,} pieces: break the lines of data.valid up")
 
     def __call__(self) -> Validation:
-        """Loss (nats a target token), perplexity, BLEU, chrF, length ratio, shares of distinct and of looping translations.
+        """Loss (nats a target token), perplexity, BLEU, chrF, length ratio, shares of empty, distinct and looping translations.
 
         A few translations come with them, as text and as pictures of their attention.
 
@@ -72,9 +72,9 @@ class Validator:
             Interrupted: a signal has come, to any of the processes.
         """
         sources, references = zip(*self.pairs, strict=True)
-        parts = self.processes.together(self._measure)
-        loss = sum(part.nll for part in parts) / sum(batch.tokens for batch in self.batches)
-        hypotheses = _merged([part.hypotheses for part in parts])
+        shares = self.processes.together(self._measure)
+        loss = sum(share.nll for share in shares) / sum(batch.tokens for batch in self.batches)
+        hypotheses = _merged([share.hypotheses for share in shares])
         report = evaluate(hypotheses, references, self.translator.tgt_lang, ter=False)
         scores = {
             "loss": loss,
@@ -82,6 +82,7 @@ class Validator:
             "bleu": report.bleu,
             "chrf": report.chrf,
             "length_ratio": report.length_ratio,
+            "empty": empty_share(hypotheses),
             "distinct": distinct_ratio(hypotheses),
             "looping": looping_share(hypotheses),
         }
@@ -89,9 +90,9 @@ class Validator:
             log.warning("fewer than one in ten translations differ: the decoder may be ignoring the source (is optimizer.lr too high?)")
         columns = zip(sources, references, hypotheses, strict=True)
         samples = [dict(zip(("source", "reference", "hypothesis"), column, strict=True)) for column in islice(columns, self.samples)]
-        return Validation(scores, samples, _merged([part.pictures for part in parts]))
+        return Validation(scores, samples, _merged([share.pictures for share in shares]))
 
-    def _measure(self) -> "Part":
+    def _measure(self) -> "Share":
         """What this process has to do of it."""
         with self.signals.at_once():
             self.translator.renew()
@@ -100,11 +101,11 @@ class Validator:
             translations = self.translator.hypotheses([src for src, _ in self.pairs[share]])
             shown = list(islice(translations, len(range(self.samples)[share])))
             hypotheses = [translation.text for translation in chain(shown, translations)]
-            return Part(nll, hypotheses, [pixels(word_attention(translation.parts[:DRAWN])) for translation in shown])
+            return Share(nll, hypotheses, [pixels(word_attention(translation.parts[:DRAWN])) for translation in shown])
 
 
 @dataclass(frozen=True)
-class Part:
+class Share:
     """A process's share of a validation: the −log p(y) of its batches, summed; the translations of its pairs, and the pictures of some."""
 
     nll: float

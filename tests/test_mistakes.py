@@ -307,6 +307,7 @@ BY_HAND = {
     "average checkpoints={none} output=x.pt": "there is no checkpoint /no/such",
     "average checkpoints=[{model},{cut}] output=x.pt": "incomplete or damaged",
     "average checkpoints=[{model},[{model}]] output=x.pt": "one or more files are expected",
+    "average checkpoints={model} output={model}": "would be written over",
     "average checkpoints={model} output={folder}": "is a folder: name a file to write",
     "average checkpoints={model} output=no/x.pt": "there is no folder",
     "info": "checkpoint is not set: give checkpoint=",

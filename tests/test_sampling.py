@@ -61,6 +61,13 @@ def test_a_low_temperature_is_greedy_search(temperature: float) -> None:
         torch.testing.assert_close(one.weights, other.weights)
 
 
+@pytest.mark.parametrize("temperature", [1e-300, 1e-309, 5e-324])
+def test_no_temperature_is_too_low(temperature: float) -> None:
+    log_probs = torch.tensor([[[-3.0, -0.1, -2.0, -9.0]]])
+    for top_k in (0, 3):
+        assert draw(log_probs, torch.tensor([[0.999]], dtype=torch.float64), temperature, top_k).tolist() == [[1]]
+
+
 def test_top_k_of_one_is_greedy_search() -> None:
     model, numbers = ToyModel(vocab_size=9), list(range(12))
     greedy = [one.tokens for (one,) in search(model, numbers, beam_size=1)]

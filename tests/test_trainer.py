@@ -15,6 +15,7 @@ from training import assert_same, prepared, rows, scored, stop_at, trainer_of
 
 from nmt import pipeline
 from nmt.checkpoint import load_checkpoint
+from nmt.config import AverageConfig
 from nmt.data.batches import make_batch
 from nmt.errors import ConfigError, DataError
 from nmt.interruption import Interrupted
@@ -341,13 +342,34 @@ def test_a_failed_validation_is_a_gap_and_not_an_end(composed: Composer, caplog:
     assert trainer.progress.best is None and not any("valid_bleu" in row for row in rows(trainer.folder))
 
 
+def test_the_norm_that_is_reported_is_a_mean(composed: Composer) -> None:
+    trainer = trainer_of(composed())
+    batch = next(trainer.batches)
+    for norm in (1.0, 4.0):
+        trainer.window.add([batch], 1.0, norm)
+    assert trainer.window.means()["gradient_norm"] == 2.5
+
+
+def test_a_mean_that_somebody_put_in_place_of_the_best_is_none_of_the_run(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
+    config = composed()
+    assert pipeline.train(config) == 0
+    folder = Path(config.run.folder) / "test"
+    pipeline.average(AverageConfig([str(folder / "last.pt")], str(folder / "mean.pt")))
+    (folder / "mean.pt").replace(folder / "best.pt")
+    assert pipeline.train(composed("trainer.max_steps=18")) == 0
+    assert "the next validation writes a new one" in caplog.text
+    assert load_checkpoint(folder / "best.pt").about["step"] > 12
+
+
 def test_what_a_run_records(composed: Composer) -> None:
     config = composed()
     assert pipeline.train(config) == 0
     folder = Path(config.run.folder) / "test"
     found = rows(folder)
     names = {name for row in found for name in row}
-    assert {"step", "loss", "perplexity", "gradient_norm", "lr", "padding", "epoch", "valid_loss", "valid_bleu", "valid_chrf"} <= names
+    assert {"step", "loss", "perplexity", "gradient_norm", "lr", "padding", "epoch", "valid_loss", "valid_bleu", "valid_empty"} <= names
+    last = load_checkpoint(folder / "last.pt").about
+    assert last["scores_step"] == max(row["step"] for row in found if "valid_bleu" in row)
     samples = next(row["samples"] for row in found if "samples" in row)
     assert len(samples) == 3 and set(samples[0]) == {"source", "reference", "hypothesis"}
     assert list(folder.glob("events.out.tfevents.*"))

@@ -167,7 +167,8 @@ def test_blank_lines_never_reach_the_model(build: Build, monkeypatch: pytest.Mon
     translator = build()
     monkeypatch.setattr(translator, "models", None)
     assert translator.translate(["", " ", "\t\u00a0\u2003", "\n", "\ufeff", "\u200b \u200f", "\0"]) == 7 * [""]
-    assert to_json(next(translator.hypotheses([" "]))) == {"text": "", "score": 0.0, "tokens": [], "alignment": [], "nbest": []}
+    nothing = {"src_tokens": [], "tokens": [], "alignment": [], "nbest": []}
+    assert to_json(next(translator.hypotheses([" "]))) == {"text": "", "score": 0.0, "log_prob": 0.0, "finished": True} | nothing
 
 
 def test_the_end_of_a_line_is_no_part_of_it(build: Build) -> None:
@@ -263,6 +264,21 @@ def test_an_nbest_list_holds_nothing_that_is_cut_off_where_anything_is_finished(
         assert (len(one.nbest), one.score, one.finished) == (count, found[0].score, found[0].finished)
 
 
+def test_samples_that_are_cut_off_are_samples_too(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = build(temperature=1.0, batch_size=8)
+    cut_off = Found((9, 9), -1.0, -0.5, False, torch.ones(2, 9))
+    finished, rows = Found((8,), -4.0, -2.0, True, torch.ones(2, 9)), []
+
+    def found(sources: list[list[int]], nbest: int) -> list[list[Found]]:
+        rows.append(len(sources))
+        return [[cut_off, finished] for _ in sources]
+
+    monkeypatch.setattr(translator, "_search_batch", found)
+    for one in translator.hypotheses(LINES[:1] * 7, nbest=3):
+        assert len(one.nbest) == 2 and not one.finished and not to_json(one)["finished"]
+    assert max(rows) == 2  # paths in memory: not more than a search of one has
+
+
 def test_nbest_beyond_the_beam(build: Build) -> None:
     with pytest.raises(ConfigError, match="nbest = 4 is more than decode.beam_size = 3"):
         list(build(beam_size=3).hypotheses(LINES, nbest=4))
@@ -274,7 +290,9 @@ def test_alignment_follows_the_weights_and_leaves_the_end_symbol_out() -> None:
     cut_off = Part(("▁c",), ("▁w",), torch.tensor([[0.6, 0.4]]))
     translation = Translation("x y z w", -1.0, -5.0, False, (part, cut_off), (("x y z w", -1.0),))
     assert translation.alignment == [(0, 1), (2, 0), (3, 2)]
-    assert to_json(translation)["alignment"] == [[0, 1], [2, 0], [3, 2]]
+    row = to_json(translation)
+    assert row["alignment"] == [[0, 1], [2, 0], [3, 2]] and (row["log_prob"], row["finished"]) == (-5.0, False)
+    assert row["src_tokens"] == ["▁a", "▁b", "▁c"] and row["tokens"] == ["▁x", "▁y", "▁z", "▁w"]
 
 
 def test_given_translations_are_aligned_as_the_models_own_are(build: Build) -> None:
@@ -298,7 +316,7 @@ def test_weights_are_without_padding(build: Build) -> None:
 
 def test_json_rows(build: Build) -> None:
     row = json.loads(json.dumps(to_json(next(build().hypotheses(LINES, nbest=2)))))
-    assert list(row) == ["text", "score", "tokens", "alignment", "nbest"]
+    assert list(row) == ["text", "score", "log_prob", "finished", "src_tokens", "tokens", "alignment", "nbest"]
     assert row["nbest"][0] == {"text": row["text"], "score": row["score"]}
     assert all(0 <= tgt < len(row["tokens"]) and src >= 0 for tgt, src in row["alignment"])
 

@@ -52,11 +52,6 @@ class Batch:
     tokens: int
     pairs: tuple[int, ...] = ()
 
-    @property
-    def padding_share(self) -> float:
-        """The share of padding in all positions of src and tgt_out."""
-        return 1 - (self.src_tokens + self.tokens) / (self.src.numel() + self.tgt_out.numel())
-
     def rows(self, chosen: slice) -> "Batch":
         """Some of its pairs (at least one), padded no further than they need."""
         src_lengths, tgt_lengths = self.src_lengths[chosen], self.tgt_lengths[chosen]

@@ -112,7 +112,7 @@ class General(nn.Module):
 
 
 class NoAttention(nn.Module):
-    """c_i = [→h_S ; ←h_1] for every i: the encoder-decoder with one fixed vector that attention replaced (Sutskever et al. 2014).
+    """c_i = [→h_S ; ←h_1] for every i: the encoder-decoder with one fixed vector that attention replaced (Cho et al. 2014).
 
     There is no alignment: its weights are zero everywhere.
     """

@@ -25,7 +25,7 @@ class Decoder(nn.Module):
     def __init__(self, vocab_size: int, pad_id: int, config: ModelConfig) -> None:
         super().__init__()
         embedding, state, annotation = config.embedding_size, config.decoder_size, 2 * config.encoder_size
-        self.pieces = 2 if config.readout == "maxout" else 1
+        self.maxout_size = 2 if config.readout == "maxout" else 1  # linear units of which the largest is taken
         self.embedding = nn.Embedding(vocab_size, embedding, padding_idx=pad_id)
         self.embedding_dropout = embedding_dropout(config, config.tgt_word_dropout)
         self.state_dropout = Dropout(config.state_dropout)
@@ -40,9 +40,9 @@ class Decoder(nn.Module):
         self.norm_embedding, self.norm_context, self.norm_state = (make_norm(config.layer_norm, 3 * state) for _ in range(3))
         self.norm_proposal = make_norm(config.layer_norm and self.gates_proposal is not None, 3 * state)
         self.norm_transitions = nn.ModuleList(make_norm(config.layer_norm, 3 * state) for _ in range(config.transitions))
-        self.readout_state = nn.Linear(state, self.pieces * config.readout_size)
-        self.readout_embedding = nn.Linear(embedding, self.pieces * config.readout_size, bias=False)
-        self.readout_context = nn.Linear(annotation, self.pieces * config.readout_size, bias=False)
+        self.readout_state = nn.Linear(state, self.maxout_size * config.readout_size)
+        self.readout_embedding = nn.Linear(embedding, self.maxout_size * config.readout_size, bias=False)
+        self.readout_context = nn.Linear(annotation, self.maxout_size * config.readout_size, bias=False)
         self.vocabulary = nn.Linear(config.readout_size, vocab_size)
         if config.tie != "none":
             if config.readout_size != embedding:
@@ -98,6 +98,6 @@ class Decoder(nn.Module):
         tanh: t = tanh(t̃).
         """
         readout = self.readout_state(state) + self.readout_embedding(embedded) + self.readout_context(context)
-        readout = torch.maximum(*readout.chunk(2, -1)) if self.pieces == 2 else torch.tanh(readout)
+        readout = torch.maximum(*readout.chunk(2, -1)) if self.maxout_size == 2 else torch.tanh(readout)
         dropped: Tensor = self.readout_dropout(readout)
         return dropped

@@ -78,7 +78,7 @@ class Inference:
             for product, norm in self._transitions:
                 state = _gru(self._no_input, norm(product(state).to(state.dtype)), state)
             readout = self._readout(state).to(state.dtype).add_(inputs[..., 3 * size :])
-            readout = torch.maximum(*readout.chunk(2, -1)) if self._decoder.pieces == 2 else tanh_(readout)
+            readout = torch.maximum(*readout.chunk(2, -1)) if self._decoder.maxout_size == 2 else tanh_(readout)
             logits = self._vocabulary(readout).to(state.dtype)
             log_probs = torch.log_softmax(logits, -1, out=logits)
         return log_probs, weights, DecoderState(state, memory)

@@ -19,6 +19,8 @@ def gru(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
     """The state after `state` (…, D), from the two halves x and u of its gates, (…, 3D), each with its bias.
 
     r = σ(x_r + u_r),  z = σ(x_z + u_z),  n = tanh(x_n + r ∘ u_n);  (1 − z) ∘ n + z ∘ state.
+
+    As in PyTorch and cuDNN, the reset gate acts on the product U s; in Cho et al. (2014) and Bahdanau et al. (2015) it acts on s before it.
     """
     inputs, recurrent, size = inputs.to(state.dtype), recurrent.to(state.dtype), state.shape[-1]
     reset, update = torch.sigmoid(inputs[..., : 2 * size] + recurrent[..., : 2 * size]).chunk(2, -1)

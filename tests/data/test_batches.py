@@ -96,7 +96,6 @@ def test_make_batch_adds_special_ids_and_padding(tokenizer: Tokenizer) -> None:
     assert batch.tgt_out.tolist() == [[20, eos, pad, pad], [21, 22, 23, eos]]
     assert batch.tgt_lengths.tolist() == [2, 4]
     assert (batch.src_tokens, batch.tokens, batch.pairs) == (5, 6, (4, 9))
-    assert batch.padding_share == pytest.approx(3 / 14)
     assert {getattr(batch, name).dtype for name in ("src", "src_lengths", "tgt_in", "tgt_out", "tgt_lengths")} == {torch.int64}
 
 
