@@ -122,7 +122,7 @@ def test_a_folder_that_is_gone_is_an_error_of_the_users(tmp_path: Path) -> None:
 
 
 def test_the_line_of_a_validation_shows_a_large_perplexity_shortly(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"), Journal(tmp_path, Progress(), 0.0) as journal:
+    with caplog.at_level("INFO", "nmt"), Journal(tmp_path, Progress(), 0.0) as journal:
         journal.validation(7, Validation({"loss": 99.5, "perplexity": 1.6e43, "bleu": 1.0}), False, 61.0)
     assert caplog.messages[-1] == "update 7  1:01 min  loss 99.500  perplexity 1.6e+43  bleu 1.00"
 

@@ -114,7 +114,7 @@ def test_lengths_and_ratios() -> None:
 
 def test_the_summary_is_one_line() -> None:
     assert scanned(("a", "b")).summary() == "nothing"
-    assert scanned(("a\r", "b\r"), ("\x00", "")).summary() == r"2 \r inside, 1 other control characters, 1 blank on one side only"
+    assert scanned(("a\r", "b\r"), ("\x00a", "")).summary() == r"2 \r inside, 1 other control characters, 1 blank on one side only"
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), max_size=10))

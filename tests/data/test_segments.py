@@ -83,3 +83,23 @@ def test_chunks_grow_and_are_read_as_they_are_needed() -> None:
     assert next(chunks) == [(1, "1"), (2, "2")] and next(lines) == "3"
     assert [len(chunk) for chunk in chunks] == [4, *[7] * 13, 2]
     assert list(numbered_chunks([], 2, 7)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("One. Two! Three? Four… (Five.) 3.5 z. b. so", 6),
+        ("我们走吧。你好！「好。」再见｡", 4),
+        ("वह जाता है। वह आता है॥ ठीक", 3),
+        ("هل تذهب؟ نعم. لا! حسنا", 4),
+        ("وہ جاتا ہے۔ وہ آتا ہے۔ ٹھیک", 3),
+        ("သူသွားသည်။သူလာသည်။ ဟုတ်", 3),
+        ("គាត់ទៅ។គាត់មក។ បាទ", 3),
+        ("እሱ ሄደ። እሷ መጣች። እሺ", 3),
+        ("Նա գնաց։ Նա եկավ։ Լավ", 3),
+    ],
+)
+def test_a_sentence_ends_with_the_mark_of_its_script(line: str, parts: int) -> None:
+    found = list(split_sentences(line))
+    assert len(found) == parts, found
+    assert "".join(found).replace(" ", "") == line.replace(" ", "")
