@@ -151,7 +151,7 @@ def translate(run: Path, data: DataConfig, dropout: float, threads: int, source:
         NmtError: it failed, or gave another number of lines.
     """
     pieces = pieces_of(SentencePieceProcessor(model_file=f"{run}.text/pieces.model"), source)
-    settings = write_settings(run, data, dropout, 1, load_model=f"{run}/best.ckpt")
+    settings = write_settings(run, data, dropout, 1000, load_model=f"{run}/best.ckpt")
     command = [str(PYTHON), "-W", "ignore", "-m", "joeynmt", "translate", str(settings)]
     env = os.environ | {"OMP_NUM_THREADS": str(threads)}
     told = subprocess.run(command, input="".join(f"{line}\n" for line in pieces), capture_output=True, encoding="utf-8", env=env)

@@ -304,6 +304,7 @@ def value(name):
 
 run = Path(value("model_dir"))
 if sys.argv[5] == "translate":
+    assert int(value("validation_freq")) > int(value("logging_freq"))
     assert value("load_model") == f"{run}/best.ckpt"
     print("a notice")
     for line in sys.stdin:
