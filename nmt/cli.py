@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, get_args, get_origin
+from typing import Any, NoReturn
 
 from nmt.config import (
     PATH,
@@ -25,7 +25,7 @@ from nmt.config import (
 )
 from nmt.errors import ConfigError, NmtError, escaped, lack_of_memory
 from nmt.interruption import Interrupted
-from nmt.schema import load, settings, unknown_setting
+from nmt.schema import load, parts, settings, unknown_setting
 
 VERBS: dict[str, tuple[type, str]] = {
     "check-data": (CheckDataConfig, "report on parallel text: what is odd, refused or dropped, and whether its sides are aligned"),
@@ -199,12 +199,7 @@ def _call(verb: str, config: object) -> int:
 def path_settings(verb: str) -> dict[str, bool]:
     """The settings of a verb that hold file names; True where the setting is a list of them."""
     hints = settings(VERBS[verb][0])
-    return {name: list in _parts(hint) for name, hint in hints.items() if PATH in _parts(hint)}
-
-
-def _parts(hint: Any) -> list[Any]:
-    """A type hint's own type, and those of all that it is made of, marks included."""
-    return [get_origin(hint) or hint, *(part for argument in get_args(hint) for part in _parts(argument))]
+    return {name: list in parts(hint) for name, hint in hints.items() if PATH in parts(hint)}
 
 
 def spell_out(argument: str, verb: str) -> str:

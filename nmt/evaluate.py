@@ -16,7 +16,7 @@ from sacrebleu.utils import SACREBLEU_DIR
 
 from nmt.data.lines import OTHER_SEPARATORS, read_lines
 from nmt.errors import ConfigError, DataError
-from nmt.language import SPACELESS, base_language, is_blank, main_script, writes_spaces
+from nmt.language import SPACELESS, base_language, is_blank, main_script, scripts, writes_spaces
 from nmt.metrics import shown
 from nmt.server import connect
 
@@ -157,8 +157,8 @@ def _is_asian(tgt_lang: str) -> bool:
 
 def _has_words_for_ter(tgt_lang: str) -> bool:
     """Whether sacreBLEU's TER knows what to count; where it does not, that is said."""
-    if known := writes_spaces(tgt_lang) or _is_asian(tgt_lang):
-        return known
+    if writes_spaces(tgt_lang) or _is_asian(tgt_lang):
+        return True
     log.warning("no TER: sacreBLEU's counts words, and %s writes no spaces between them", tgt_lang)
     return False
 
@@ -206,7 +206,8 @@ def _warn_of_tokens(hypotheses: Sequence[str]) -> None:
 
 def _warn_of_script(references: Sequence[str], tgt_lang: str) -> None:
     """Text without spaces that is scored by words has a BLEU of about 0, however good it is."""
-    if base_language(tgt_lang) != "ko" and writes_spaces(tgt_lang) and (script := main_script(references[:1000])) in SPACELESS:
+    script = main_script(references[:1000]) if writes_spaces(tgt_lang) else ""
+    if script in SPACELESS and script not in scripts(tgt_lang):
         advice = f"give the language of the translations, such as tgt_lang={SPACELESS[script]}"
         log.warning("most letters of the references are %s, but tgt_lang=%s writes spaces: BLEU says nothing; %s", script, tgt_lang, advice)
 

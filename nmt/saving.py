@@ -61,7 +61,7 @@ class RunFiles:
     def about_best(self) -> dict[str, Any] | None:
         """What is known about best.pt; None, and a warning, where that is gone, damaged, or was never measured."""
         best = self._usable("best.pt")
-        if best is None or not best.about["scores"]:  # it may be a mean that somebody has put there
+        if best is None:
             log.warning("the next validation writes a new one")
             return None
         return best.about
@@ -70,7 +70,7 @@ class RunFiles:
         """The weights of the best model so far, of update `step` or a mean, and what is known about them; None where they are lost."""
         for name in ("best.pt", f"step-{step}.pt"):
             best = self._usable(name)
-            if best and best.about["scores"] and (best.about["step"] == step or "averaged" in best.about):
+            if best and (best.about["step"] == step or "averaged" in best.about):
                 return best.model, best.about
         return None
 
@@ -80,12 +80,16 @@ class RunFiles:
         return (list(models), mean_weights(models.values())) if len(models) > 1 else None
 
     def _usable(self, name: str) -> Checkpoint | None:
-        """A checkpoint of this run; None, and a warning, where it is gone or damaged."""
+        """A checkpoint of this run; None, and a warning, where it is gone, damaged, or a mean that nobody has validated."""
         try:
-            return self._waiting[name] if name in self._waiting else load_checkpoint(self.folder / name)
+            found = self._waiting[name] if name in self._waiting else load_checkpoint(self.folder / name)
         except (CheckpointError, OSError) as error:
             log.warning("warning: %s", error)
             return None
+        if not found.about.get("scores"):
+            log.warning("warning: nobody has validated %s", self.folder / name)
+            return None
+        return found
 
     def _remove(self, name: str) -> None:
         self._waiting.pop(name, None)

@@ -109,6 +109,11 @@ def settings(kind: type, prefix: str = "") -> dict[str, Any]:
     return found
 
 
+def parts(hint: Any) -> list[Any]:
+    """A type hint's own type, and those of all that it is made of, marks included."""
+    return [get_origin(hint) or hint, *(part for argument in get_args(hint) for part in parts(argument))]
+
+
 def _group(hint: Any) -> type | None:
     """The dataclass that a setting holds, wholly or partly, or may hold beside null."""
     kinds = (part.kind if isinstance(part, Partly) else part for part in (hint, *get_args(hint)))
@@ -143,7 +148,7 @@ def _check(value: Any, hint: Any, key: str) -> Any:
         raise ConfigError(f"{key} is not set: give {key}=…")
     if not _fits(value, hint):
         raise ConfigError(f"{key} = {_shown(value)}: expected {_describe(hint)}{_suggest(value, hint) or _as_text(key, value, hint)}")
-    return float(value) if _wants_float(hint) and isinstance(value, int) else value
+    return float(value) if float in parts(hint) and isinstance(value, int) else value
 
 
 def _shown(value: Any) -> str:
@@ -171,10 +176,6 @@ def _fits(value: Any, hint: Any) -> bool:
     return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
 
 
-def _wants_float(hint: Any) -> bool:
-    return hint is float or any(_wants_float(argument) for argument in get_args(hint) if get_origin(hint) is not Literal)
-
-
 def _describe(hint: Any) -> str:
     """What a type hint allows, in a user's words."""
     origin, arguments = get_origin(hint), get_args(hint)
@@ -198,5 +199,5 @@ def _suggest(value: Any, hint: Any) -> str:
 
 def _as_text(key: str, value: Any, hint: Any) -> str:
     """How to give a text that looks like a number or a truth value, such as the language code "no"."""
-    wanted = str in (hint, *get_args(hint), *(part for argument in get_args(hint) for part in get_args(argument)))
-    return f"; a text that looks like one is given as '{key}=\"…\"'" if wanted and isinstance(value, bool | int | float) else ""
+    looks_like_one = str in parts(hint) and isinstance(value, bool | int | float)
+    return f"; a text that looks like one is given as '{key}=\"…\"'" if looks_like_one else ""

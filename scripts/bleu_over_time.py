@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import joeynmt
-from experiments import command_line, facts, label_bleu, positive, processor, put_row, read_rows, results, script, whole
+from experiments import command_line, cores, facts, label_bleu, positive, processor, put_row, read_rows, results, script, whole
 
 from nmt.checkpoint import load_checkpoint
 from nmt.config import DataConfig
@@ -41,16 +41,21 @@ def ours(run: Path) -> dict[str, Any]:
 
 def theirs(data: DataConfig, minutes: float, dropout: float, every: int, threads: int) -> dict[str, Any]:
     """The same of JoeyNMT, trained now, but where that was done."""
-    cores = f"{threads} {'core' if threads == 1 else 'cores'}"
-    run = joeynmt.HOME / "runs" / f"{data.name}-{minutes:g}-minutes-{cores}-dropout-{dropout:g}".replace(" ", "-").replace(".", "_")
+    name = f"{data.name}-{minutes:g}-minutes-{cores(threads)}-dropout-{dropout:g}"
+    run = joeynmt.HOME / "runs" / name.replace(" ", "-").replace(".", "_")
     joeynmt.train(run, data, minutes, dropout, every, threads)
     points = joeynmt.validations(run, data)
     if not points:
         raise NmtError(f"JoeyNMT did not validate in {minutes:g} minutes: give more --minutes, or a smaller --every (it is {every})")
-    done = {"minutes": minutes, "trained_minutes": round(points[-1][0], 1), "dropout": dropout, "hardware": f"{cores} of {processor()}"}
+    done = {
+        "minutes": minutes,
+        "trained_minutes": round(points[-1][0], 1),
+        "dropout": dropout,
+        "hardware": f"{cores(threads)} of {processor()}",
+    }
     test = None
     if data.test:
-        hypotheses = joeynmt.translate(run, data, dropout, threads, f"{data.test[0]}.{data.src_lang}")
+        hypotheses = joeynmt.translate(run, threads, f"{data.test[0]}.{data.src_lang}")
         report = evaluate(hypotheses, list(read_lines(f"{data.test[0]}.{data.tgt_lang}")), data.tgt_lang)
         test = {name: value for name, value in report.to_dict().items() if name.startswith(("bleu", "chrf", "ter"))}
     return done | {"points": points, "test": test}

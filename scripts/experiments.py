@@ -112,6 +112,11 @@ def processor() -> str:
     return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.processor())
 
 
+def cores(count: int) -> str:
+    """So many cores, in words."""
+    return f"{count} {'core' if count == 1 else 'cores'}"
+
+
 def command_line(script: str) -> str:
     """How a script, named by its file, was called, as it can be called again."""
     return shlex.join([f"scripts/{Path(script).name}", *sys.argv[1:]])
@@ -170,7 +175,7 @@ def facts(folder: Path) -> dict[str, Any]:
         "updates": last.about["step"],
         "minutes": round(last.about["seconds"] / 60, 1),
         "commit": (folder / "commit").read_text(encoding="utf-8") if (folder / "commit").exists() else None,
-        "hardware": f"{threads} {'core' if threads == 1 else 'cores'} of {processor()}",
+        "hardware": f"{cores(threads)} of {processor()}",
     }
 
 

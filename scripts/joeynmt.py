@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from experiments import last_line, script
 from omegaconf import OmegaConf
@@ -75,21 +76,24 @@ def in_batches(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [pair for batch in batches for pair in batch]
 
 
-def write_settings(run: Path, data: DataConfig, dropout: float, every: int, **testing: str) -> Path:
-    """joeynmt.yaml with this run's values, beside the run's folder."""
+def settings_of(run: Path, data: DataConfig, dropout: float, every: int) -> Any:
+    """joeynmt.yaml with the values of a run, as OmegaConf has it."""
     text = f"{run}.text"
     src, trg = {"lang": data.src_lang, "voc_file": f"{text}/pieces.txt"}, {"lang": data.tgt_lang}
     values = {
         "model_dir": str(run),
         "data": {"train": f"{text}/train", "dev": f"{text}/valid", "src": src, "trg": trg},
         "training": {"validation_freq": every},
-        "testing": testing,
         "model": {"encoder": {"dropout": dropout}},
     }
-    settings = OmegaConf.merge(OmegaConf.load(Path(__file__).with_suffix(".yaml")), values)
-    path = Path(f"{run}.{'translate' if testing else 'train'}.yaml")
+    return OmegaConf.merge(OmegaConf.load(Path(__file__).with_suffix(".yaml")), values)
+
+
+def call(verb: str, run: Path, settings: Any, threads: int) -> dict[str, Any]:
+    """How subprocess calls JoeyNMT with settings, which are written beside the run's folder."""
+    path = f"{run}.{verb}.yaml"
     write_text(path, OmegaConf.to_yaml(settings, resolve=True))
-    return path
+    return {"args": [str(PYTHON), "-W", "ignore", "-m", "joeynmt", verb, path], "env": os.environ | {"OMP_NUM_THREADS": str(threads)}}
 
 
 def train(run: Path, data: DataConfig, minutes: float, dropout: float, every: int, threads: int) -> None:
@@ -104,10 +108,10 @@ def train(run: Path, data: DataConfig, minutes: float, dropout: float, every: in
     if Path(f"{run}.finished").exists():
         return
     write_pieces(data, Path(f"{run}.text"))
-    log, settings = Path(f"{run}.log"), write_settings(run, data, dropout, every)
+    log, training = Path(f"{run}.log"), call("train", run, settings_of(run, data, dropout, every), threads)
+    training["args"].append("-t")  # no test at its end
     with log.open("w", encoding="utf-8") as out:
-        command = [str(PYTHON), "-W", "ignore", "-m", "joeynmt", "train", str(settings), "-t"]
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=os.environ | {"OMP_NUM_THREADS": str(threads)})
+        process = subprocess.Popen(**training, stdout=out, stderr=out)
         try:
             process.wait(timeout=60 * minutes)
         except subprocess.TimeoutExpired:
@@ -144,17 +148,16 @@ def validations(run: Path, data: DataConfig) -> list[tuple[float, float]]:
     return points
 
 
-def translate(run: Path, data: DataConfig, dropout: float, threads: int, source: str) -> list[str]:
+def translate(run: Path, threads: int, source: str) -> list[str]:
     """A file's translations by the best model of RUN, with the beam of joeynmt.yaml.
 
     Raises:
         NmtError: it failed, or gave another number of lines.
     """
     pieces = pieces_of(SentencePieceProcessor(model_file=f"{run}.text/pieces.model"), source)
-    settings = write_settings(run, data, dropout, 1000, load_model=f"{run}/best.ckpt")
-    command = [str(PYTHON), "-W", "ignore", "-m", "joeynmt", "translate", str(settings)]
-    env = os.environ | {"OMP_NUM_THREADS": str(threads)}
-    told = subprocess.run(command, input="".join(f"{line}\n" for line in pieces), capture_output=True, encoding="utf-8", env=env)
+    settings = OmegaConf.merge(OmegaConf.load(f"{run}.train.yaml"), {"testing": {"load_model": f"{run}/best.ckpt"}})
+    text = "".join(f"{line}\n" for line in pieces)
+    told = subprocess.run(**call("translate", run, settings, threads), input=text, capture_output=True, encoding="utf-8")
     lines = told.stdout.split("\n")[:-1][-len(pieces) :]
     if told.returncode or len(lines) != len(pieces):
         raise NmtError(f"JoeyNMT gave {len(lines)} lines for {len(pieces)} of {source}: {last_line(told.stderr)}")

@@ -15,6 +15,7 @@ from nmt.data.lines import BOM, decode_line, ending, line_content, raw_lines
 from nmt.data.scan import EXAMPLES, KINDS, SIDES, TextScan
 from nmt.data.shift import Shift
 from nmt.errors import ConfigError, DataError
+from nmt.language import is_blank
 
 REFUSALS = 5  # that are told
 
@@ -94,7 +95,7 @@ class CorpusCheck:
             texts.append(self._text)
             for number, src, tgt in tqdm(self._pairs(rows), desc=f"reading {split}", unit=" pairs", unit_scale=True, disable=None):
                 see((src, tgt))
-                if not text_filter.accept(src, tgt) and src.strip() == tgt.strip() != "":
+                if not text_filter.accept(src, tgt) and not is_blank(src) and src.strip() == tgt.strip():
                     scan.findings["copies"].add(number, "", src)
         _, counts = text_filter.finish()
         left = counts.read - counts.blank - (counts.copies if self._filters.drop_copies else 0)
