@@ -134,6 +134,8 @@ def joined(device: str) -> Iterator[Processes]:
     if not dist.is_torchelastic_launched():
         yield ALONE
         return
+    import torch.distributed.nn  # now: imported later, as an optimizer does, its functions keep this group, whose threads then outlive us
+
     backend = "gloo"
     if device != "cpu" and torch.cuda.is_available():
         processes, gpus = int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()

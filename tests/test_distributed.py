@@ -68,6 +68,27 @@ def test_a_signal_ends_both_with_one_checkpoint_and_they_go_on_exactly(settings:
     torch.testing.assert_close(calm.model, stopped_.model, atol=0, rtol=0)
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the names of threads are read from Linux")
+def test_no_thread_of_the_group_outlives_it() -> None:
+    """Where one does, Python may end while it drops a tensor, and the process is aborted after a training that went well."""
+    program = """
+from pathlib import Path
+import torch
+from nmt.distributed import joined
+
+def gloo():
+    return sum("gloo" in thread.read_text() for thread in Path("/proc/self/task").glob("*/comm"))
+
+with joined("cpu"):
+    torch.optim.AdamW([torch.zeros(1, requires_grad=True)]).step()  # imports the rest of PyTorch
+    inside = gloo()
+print(inside > 0, gloo())
+"""
+    launched = {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    done = subprocess.run([sys.executable, "-c", program], env=os.environ | launched, text=True, capture_output=True)
+    assert done.stdout.split() == ["True", "0"], done.stderr
+
+
 def test_a_mistake_is_told_once(settings: list[str]) -> None:
     with torchrun(*settings, "model.cell=lstm") as wrong:
         told = wrong.communicate()[1]
