@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from nmt.config import TrainConfig
+from nmt.data.lines import did_you_mean
 from nmt.errors import CheckpointError, NmtError
 from nmt.files import writing
 from nmt.schema import complete, load
@@ -181,7 +182,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}") from error
     if not there:
         others = sorted(other.name for other in path.parent.glob("*.pt")) if path.parent.is_dir() else []
-        raise CheckpointError(f"there is no checkpoint {path}" + (f"; {path.parent} has {', '.join(others)}" if others else ""))
+        near = f"; {path.parent} has {', '.join(others)}" if others else did_you_mean(path)
+        raise CheckpointError(f"there is no checkpoint {path}{near}")
     if path.is_dir():
         raise CheckpointError(f"{path} is a folder: name a file in it, such as {path / 'best.pt'}")
     if not path.is_file():

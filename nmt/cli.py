@@ -8,12 +8,11 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from nmt.arguments import ordered, path_settings, quote_path, spell_out
 from nmt.config import (
-    PATH,
     AverageConfig,
     CheckDataConfig,
     EvaluateConfig,
@@ -25,7 +24,7 @@ from nmt.config import (
 )
 from nmt.errors import ConfigError, NmtError, escaped, lack_of_memory
 from nmt.interruption import Interrupted
-from nmt.schema import load, parts, settings, unknown_setting
+from nmt.schema import load, settings, unknown_setting
 
 VERBS: dict[str, tuple[type, str]] = {
     "check-data": (CheckDataConfig, "report on parallel text: what is odd, refused or dropped, and whether its sides are aligned"),
@@ -94,7 +93,8 @@ def _run(arguments: list[str]) -> int:
     if verb not in VERBS:
         close = difflib.get_close_matches(verb, VERBS, n=1)
         raise ConfigError(f"there is no command {verb!r}" + (f"; did you mean {close[0]}?" if close else f"; there are {', '.join(VERBS)}"))
-    return _run_hydra(verb, [quote_path(spell_out(argument, verb), path_settings(verb)) for argument in arguments[1:]])
+    kind = VERBS[verb][0]
+    return _run_hydra(verb, [quote_path(spell_out(argument, kind), path_settings(kind)) for argument in arguments[1:]])
 
 
 def _run_hydra(verb: str, arguments: list[str]) -> int:
@@ -111,6 +111,7 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
         codes.append(0)
         try:
             values: Any = OmegaConf.to_container(composed, resolve=True)
+            _refuse_unpackaged(values, HydraConfig.get().runtime.choices)
             if verb == "train" and HydraConfig.get().mode == RunMode.MULTIRUN:
                 values["run"]["name"] = f"{values['run']['name']}/{HydraConfig.get().job.override_dirname}".rstrip("/")
             codes[-1] = _call(verb, load(VERBS[verb][0], values))
@@ -123,7 +124,7 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that Hydra's errors reach us, to be said in one line
     try:
-        sys.argv = [f"nmt {verb}", *_ordered(arguments)]
+        sys.argv = [f"nmt {verb}", *ordered(arguments, VERBS[verb][0])]
         hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=verb)(task)()
     except Exception as error:
         system = isinstance(error, OSError) and error.errno is not None  # Hydra's "no such option" is an OSError without a number
@@ -133,6 +134,12 @@ def _run_hydra(verb: str, arguments: list[str]) -> int:
     return max(codes, default=0)
 
 
+def _refuse_unpackaged(values: dict[str, Any], choices: Mapping[str, str]) -> None:
+    """Raise ConfigError where an experiment file lacks the line by which its settings are those of the command."""
+    if "experiment" in values:
+        raise ConfigError(f"the first line of the file of experiment={choices.get('experiment')} has to be: # @package _global_")
+
+
 def _unwritable(error: OSError) -> int:
     """The exit code after an error of the system, said in one line; a reader that has gone (`| head`) is none."""
     if not isinstance(error, BrokenPipeError):
@@ -140,36 +147,6 @@ def _unwritable(error: OSError) -> int:
         print(f"nmt: {where}{(error.strerror or str(error)).lower()}", file=sys.stderr)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing is left to say, also not when Python flushes at its end
     return 128 + signal.SIGPIPE if isinstance(error, BrokenPipeError) else 2
-
-
-def _ordered(arguments: list[str]) -> list[str]:
-    """Settings first, flags last: Hydra's parser refuses settings on both sides of a flag.
-
-    Raises:
-        ConfigError: a flag does not exist, or would run a pickle again, which could run code.
-    """
-    from hydra._internal.utils import get_args_parser
-
-    def refuse(message: str) -> NoReturn:
-        raise ConfigError(f"{message}; --help shows what can be given")
-
-    parser = get_args_parser()
-    parser.error = refuse  # type: ignore[method-assign]
-    parsed = parser.parse_intermixed_args(arguments)
-    if parsed.experimental_rerun:
-        refuse("--experimental-rerun is not allowed")
-    flags = [argument for argument in arguments if argument not in parsed.overrides]
-    return [*parsed.overrides, *(_names_by_sweep(parsed.overrides) if parsed.multirun else []), *flags]
-
-
-def _names_by_sweep(overrides: list[str]) -> list[str]:
-    """The setting that names the job folders of a --multirun by what differs between them alone."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    swept = {override.key_or_group for override in parsed if override.is_sweep_override()}
-    fixed = sorted({override.key_or_group for override in parsed} - swept)
-    return [f"hydra.job.config.override_dirname.exclude_keys=[{','.join(fixed)}]"]
 
 
 def _quiet_about_disks(failed: threading.ExceptHookArgs) -> None:
@@ -194,62 +171,6 @@ def _call(verb: str, config: object) -> int:
 
     run: Callable[[object], int | None] = getattr(pipeline, verb.replace("-", "_"))
     return run(config) or 0
-
-
-def path_settings(verb: str) -> dict[str, bool]:
-    """The settings of a verb that hold file names; True where the setting is a list of them."""
-    hints = settings(VERBS[verb][0])
-    return {name: list in parts(hint) for name, hint in hints.items() if PATH in parts(hint)}
-
-
-def spell_out(argument: str, verb: str) -> str:
-    """`--json` as `json=true`: so a command's own settings that are on or off may be given."""
-    name = argument.removeprefix("--")
-    return f"{name}=true" if argument != name and settings(VERBS[verb][0]).get(name) is bool else argument
-
-
-def quote_path(argument: str, paths: dict[str, bool]) -> str:
-    """Quote the value of `key=value` for Hydra where the key holds file names, so that any name can be typed as it is.
-
-    Args:
-        argument: one word of the command line.
-        paths: the settings that hold file names, as path_settings gives them.
-    """
-    key, equals, value = argument.partition("=")
-    name = key.lstrip("+")
-    if not equals or name not in paths or value in ("", "null"):
-        return argument
-    if not paths[name]:
-        return f"{key}={_quote(value)}"
-    return f"{key}={_quote_list(value)}" if value.startswith("[") and value.endswith("]") else f"{key}=[{_quote(value)}]"
-
-
-def _quote_list(text: str) -> str:
-    """Quote the items of "[a,b,[c,d]]"."""
-    items, depth, quote, start = [], 0, "", 1
-    for place, character in enumerate(text[1:-1] + ",", 1):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'" and not text[start:place].strip():
-            quote = character
-        elif character == "," and depth == 0:
-            items.append(text[start:place].strip())
-            start = place + 1
-        else:
-            depth += {"[": 1, "]": -1}.get(character, 0)
-    quoted = [_quote_list(item) if item.startswith("[") and item.endswith("]") else _quote(item) for item in items if item]
-    return f"[{','.join(quoted)}]"
-
-
-def _quote(value: str) -> str:
-    from hydra.core.override_parser.types import Quote, QuotedString
-
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        value = value[1:-1]
-    if value.startswith("~/"):
-        value = str(Path(value).expanduser())
-    literal = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)  # "${" would be an interpolation
-    return QuotedString(text=literal, quote=Quote.double).with_quotes()
 
 
 def _explain(error: Exception, verb: str) -> str:

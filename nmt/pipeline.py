@@ -30,7 +30,7 @@ from nmt.config import (
 )
 from nmt.data.check import CorpusCheck, data_of, render
 from nmt.data.corpus import absolute, find_files, read_pairs
-from nmt.data.lines import ending, read_lines
+from nmt.data.lines import OPENERS, ending, packing, read_lines
 from nmt.data.prepare import prepare as prepare_corpus
 from nmt.data.segments import numbered_chunks
 from nmt.device import pick_dtype, prepare_machine
@@ -84,9 +84,7 @@ def translate(config: TranslateConfig) -> None:
         raise ConfigError(f"nbest={config.nbest} needs format=jsonl: a text line holds one translation")
     if config.workers > 1 and config.attention:
         raise ConfigError(f"workers={config.workers}: the pictures of attention= are drawn by one process; leave one of the two out")
-    if config.stream and config.output and same_file(config.input or "/dev/stdin", config.output):
-        raise ConfigError(f"stream=true would write over {config.output} while it is being read: give another output=, or leave stream out")
-    _spare(config.checkpoint, [config.output] if config.output else [])
+    _spare([config.input or "/dev/stdin", *config.checkpoint], [config.output] if config.output else [])
     lines = _begun(read_lines(config.input)) if config.input else read_lines(_standard(sys.stdin, "input"))
     pictures = make_folder(config.attention, "give another attention=") if config.attention else None
     with _output(config) as out:
@@ -126,6 +124,8 @@ def _evaluate_outputs(config: EvaluateConfig) -> list[Path]:
         raise ConfigError(f"output={config.output} is a folder: name a .json file")
     if path.suffix == ".hyp":
         raise ConfigError(f"output={config.output}: the translations are written to a .hyp file beside it; name a .json file")
+    if path.suffix in OPENERS:
+        raise ConfigError(f"output={config.output}: the scores are not packed; name a .json file")
     return [path] if config.hyp else [path, path.with_suffix(".hyp")]
 
 
@@ -240,7 +240,7 @@ def _begun(lines: Iterator[str]) -> Iterator[str]:
 def _output(config: TranslateConfig) -> AbstractContextManager[BinaryIO]:
     if config.output is None:
         return nullcontext(_standard(sys.stdout, "output"))
-    return (streaming if config.stream else writing)(config.output)
+    return packing((streaming if config.stream else writing)(config.output), config.output)
 
 
 def _standard(stream: TextIO | None, name: str) -> BinaryIO:

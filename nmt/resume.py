@@ -55,7 +55,8 @@ def newest(folder: Path) -> Checkpoint | None:
                 (folder / LAST).replace(folder / "damaged.pt")
         return checkpoint
     if damaged:
-        raise damaged
+        best = f"finetune_from={folder / 'best.pt'} with another run.name=" if (folder / "best.pt").exists() else "run.name=another"
+        raise CheckpointError(f"{damaged}; no other state of the run can be used: give {best} to begin anew")
     return None
 
 

@@ -70,9 +70,9 @@ def _parent(config: TrainConfig, folder: Path, processes: Processes) -> Checkpoi
         return None
     if last := processes.in_turn(lambda: newest(folder)):
         return last
-    log.info("beginning with %s: its weights, network and pieces; the text, and how it trains, are this command's", config.finetune_from)
     parent = load_checkpoint(config.finetune_from)
     check_weights(parent, config.finetune_from)
+    log.info("beginning with %s: its weights, network and pieces; the text, and how it trains, are this command's", config.finetune_from)
     return parent
 
 

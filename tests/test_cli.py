@@ -13,7 +13,8 @@ from hypothesis import settings as example_settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from nmt.cli import VERBS, main, path_settings, quote_path, spell_out
+from nmt.arguments import path_settings, quote_path, spell_out
+from nmt.cli import VERBS, main
 
 FILE_NAMES = st.text(st.characters(blacklist_characters="\0\n\r", blacklist_categories=["Cs"]), min_size=1, max_size=20)
 
@@ -31,8 +32,8 @@ def is_quoted(name: str) -> bool:
 @given(FILE_NAMES.filter(lambda name: not is_quoted(name)))
 @example_settings(deadline=None, max_examples=300)
 def test_any_file_name_can_be_typed_as_it_is(name: str) -> None:
-    assert parsed(quote_path(f"input={name}", path_settings("translate"))) == name
-    assert parsed(quote_path(f"data.train={name}", path_settings("train"))) == [name]
+    assert parsed(quote_path(f"input={name}", path_settings(VERBS["translate"][0]))) == name
+    assert parsed(quote_path(f"data.train={name}", path_settings(VERBS["train"][0]))) == [name]
 
 
 @pytest.mark.parametrize(
@@ -40,13 +41,13 @@ def test_any_file_name_can_be_typed_as_it_is(name: str) -> None:
     ["a b=(c),ä日.txt", "${x}.txt", "\\${a\\\\${b}", "it's", 'say "hi"', "1e3", "true", "a,b", "(1)", "[x].txt", "{a: b}", "*", "a\\"],
 )
 def test_odd_names(name: str) -> None:
-    assert parsed(quote_path(f"checkpoint={name}", path_settings("info"))) == name
-    assert parsed(quote_path(f"checkpoint={name}", path_settings("translate"))) == [name]
+    assert parsed(quote_path(f"checkpoint={name}", path_settings(VERBS["info"][0]))) == name
+    assert parsed(quote_path(f"checkpoint={name}", path_settings(VERBS["translate"][0]))) == [name]
 
 
 @pytest.mark.parametrize("key", ["run.name", "run.folder", "data.folder", "data.path"])
 def test_file_names_are_not_interpolated(key: str) -> None:
-    assert parsed(quote_path(f"{key}=${{oc.env:HOME}}", path_settings("train"))) == "${oc.env:HOME}"
+    assert parsed(quote_path(f"{key}=${{oc.env:HOME}}", path_settings(VERBS["train"][0]))) == "${oc.env:HOME}"
 
 
 @pytest.mark.parametrize(
@@ -61,19 +62,19 @@ def test_file_names_are_not_interpolated(key: str) -> None:
     ],
 )
 def test_lists_of_files(value: str, expected: list[object]) -> None:
-    assert parsed(quote_path(f"data.train={value}", path_settings("train"))) == expected
+    assert parsed(quote_path(f"data.train={value}", path_settings(VERBS["train"][0]))) == expected
 
 
 def test_only_file_names_are_quoted() -> None:
-    paths = path_settings("train")
+    paths = path_settings(VERBS["train"][0])
     assert quote_path("trainer.max_steps=3", paths) == "trainer.max_steps=3"
-    assert quote_path("output=null", path_settings("translate")) == "output=null"
+    assert quote_path("output=null", path_settings(VERBS["translate"][0])) == "output=null"
     assert quote_path("--multirun", paths) == "--multirun"
-    assert not path_settings("translate")["input"] and path_settings("prepare")["data.valid"]
+    assert not path_settings(VERBS["translate"][0])["input"] and path_settings(VERBS["prepare"][0])["data.valid"]
 
 
 def test_data_sets_and_splits_can_be_typed_as_they_are() -> None:
-    paths = path_settings("prepare")
+    paths = path_settings(VERBS["prepare"][0])
     for value in ("bentrevett/multi30k", "/my set/(1), ä=x", "12345678", "1e10"):
         for key in ("data.path", "data.config", "data.revision"):
             assert parsed(quote_path(f"{key}={value}", paths)) == value
@@ -82,10 +83,15 @@ def test_data_sets_and_splits_can_be_typed_as_they_are() -> None:
 
 
 def test_what_is_on_or_off_has_a_short_form() -> None:
-    assert spell_out("--json", "check-data") == "json=true"
+    assert spell_out("--json", VERBS["check-data"][0]) == "json=true"
     for argument in ("--json=1", "json", "--src", "--filter", "--multirun", "--help", "--cfg"):
-        assert spell_out(argument, "check-data") == argument
-    assert spell_out("--json", "info") == "--json"
+        assert spell_out(argument, VERBS["check-data"][0]) == argument
+    assert spell_out("--json", VERBS["info"][0]) == "--json"
+
+
+def test_a_dash_is_standard_input_and_output() -> None:
+    assert [spell_out(word, VERBS["translate"][0]) for word in ("input=-", "output=-")] == ["input=null", "output=null"]
+    assert spell_out("output=-", VERBS["average"][0]) == "output=null" and spell_out("input=-", VERBS["info"][0]) == "input=-"
 
 
 def write_sides(folder: Path, src: bytes, tgt: bytes) -> list[str]:
@@ -191,6 +197,7 @@ COMMON = ["data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.train=[/n
         (["prepare", *COMMON, "data.train=/usr"], "/usr is a folder: give the prefix of the files in it, such as /usr/train"),
         (["train", *COMMON], "/no/such"),
         (["prepare", *COMMON, "model=small"], "model"),
+        (["translate", "x"], "x: settings are given by name, such as checkpoint=x"),
         (["translate"], "checkpoint is not set: give checkpoint="),
         (["translate", "checkpoint=/no/such.pt", "input=/dev/null"], "there is no checkpoint /no/such.pt"),
         (["translate", "checkpoint=[]", "input=/dev/null"], "no checkpoint is named"),

@@ -23,11 +23,11 @@ LAYERS = [
     {"resume", "averaging", "saving", "gradient", "validation"},
     {"trainer", "rehearsal", "verification"},
     {"training"},
-    {"pipeline"},
+    {"pipeline", "arguments"},
     {"cli"},
     {"__main__"},
 ]
-ALLOWED_INSIDE_FUNCTIONS = {"cli", "__init__"}  # so that `nmt --help` does not wait for PyTorch
+ALLOWED_INSIDE_FUNCTIONS = {"cli", "arguments", "__init__"}  # so that `nmt --help` does not wait for PyTorch
 
 
 def modules() -> dict[str, ast.Module]:

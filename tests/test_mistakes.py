@@ -18,8 +18,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 from toy_corpus import sentences, write_pairs
 
+from nmt.arguments import path_settings, quote_path
 from nmt.checkpoint import digest
-from nmt.cli import VERBS, main, path_settings, quote_path
+from nmt.cli import VERBS, main
 from nmt.config import PATH, config_dir
 from nmt.errors import ConfigError
 from nmt.schema import Filled, Range, load, settings
@@ -114,7 +115,7 @@ CASES = list({(key, str(hint)): (verb, key, hint) for verb in reversed(VERBS) fo
 @functools.cache
 def composed(verb: str) -> dict[str, Any]:
     """The settings of a verb as Hydra hands them on."""
-    arguments = [quote_path(argument, path_settings(verb)) for argument in GIVEN[verb]]
+    arguments = [quote_path(argument, path_settings(VERBS[verb][0])) for argument in GIVEN[verb]]
     with initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
         return OmegaConf.to_container(compose(verb, arguments), resolve=True)  # type: ignore[return-value]
 
@@ -124,7 +125,8 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_setting(verb: str, key: str
     for typed in wrong(hint):
         values = copy.deepcopy(composed(verb))
         group, _, name = key.rpartition(".")
-        (values[group] if group else values)[name] = PARSER.parse_override(quote_path(f"{key}={typed}", path_settings(verb))).value()
+        word = quote_path(f"{key}={typed}", path_settings(VERBS[verb][0]))
+        (values[group] if group else values)[name] = PARSER.parse_override(word).value()
         with pytest.raises(ConfigError) as error:
             load(VERBS[verb][0], values)
         assert key in str(error.value) and "\n" not in str(error.value), typed
@@ -260,7 +262,12 @@ BY_HAND = {
     "translate checkpoint={model} input={de} output={model}": "would be written over",
     f"translate checkpoint={LONG_NAME} input={{de}}": "cannot read checkpoint nnn",
     "translate checkpoint={model} input={de} attention={text}": "cannot make the folder",
-    "translate checkpoint={model} input={de} output={de} stream=true": "stream=true would write over",
+    "translate checkpoint={model} input={de} output={de} stream=true": "would be written over",
+    "translate checkpoint={model} input={de} output={de}": "would be written over",
+    "translate {model} {de}": "settings are given by name, such as checkpoint=/",
+    "translate checkpoint={model} --input {de}": "did you mean input=…?",
+    "translate checkpoint=[{model},b.pt input={de}": "the list is not closed by ]",
+    f"prepare {TEXT} data.train=[corpus/train,corpus/more": "the list is not closed by ]",
     "translate checkpoint={model} input={de} nbest=2": "nbest=2 needs format=jsonl",
     "translate checkpoint={model} input={de} nbest=9 format=jsonl": "nbest = 9 is more than decode.beam_size",
     "translate checkpoint={model} input={de} workers=2 attention=x": "workers=2: the pictures",
@@ -288,6 +295,7 @@ BY_HAND = {
     "evaluate hyp={de} ref=[{de},{short}]": "has 30 lines but",
     "evaluate hyp={de} ref={de} checkpoint={model}": "neither checkpoint=",
     "evaluate hyp={de} ref={de} output=x.hyp": "name a .json file",
+    "evaluate hyp={de} ref={de} output=x.json.gz": "the scores are not packed",
     "evaluate hyp={de} ref={de} output={folder}": "is a folder: name a file to write",
     "evaluate hyp={de} ref={de} output=no/x.json": "there is no folder",
     "evaluate hyp={de} ref={de} output=.": "output=. is a folder: name a .json file",
@@ -316,7 +324,7 @@ BY_HAND = {
     "info checkpoint={flipped}": "damaged",
     "info checkpoint=\udcff\udcfe": "there is no checkpoint",
     "info checkpoint=a\nb": "there is no checkpoint a; b",
-    "info {model}": "could not be parsed|mismatched|missing|extraneous|no viable",
+    "info {model}": "settings are given by name, such as checkpoint=/",
     # prepare, train
     f"prepare {TEXT} data.train=[[{{de}},{{short}}]]": "has 30 lines but",
     f"prepare {TEXT} data.train={{folder}}": "is a folder: give the prefix",
@@ -324,7 +332,7 @@ BY_HAND = {
     f"prepare {TEXT} data.train=[]": "data.train is empty",
     f"prepare {TEXT} data.train=[[a,b,c]]": "an item is a prefix",
     f"prepare {TEXT} data.name=a/b": "data.name='a/b' is no folder name",
-    f"prepare {TEXT} data.folder={{text}}": "cannot write the prepared corpus",
+    f"prepare {TEXT} data.folder={{text}}": "give another data.folder=",
     f"prepare {TEXT} data.src_lang=de": "both sides are the same text: name two files",
     f"prepare {TEXT} data.name=2024": "data.name = 2024: expected text; a text that looks like one is given as 'data.name=",
     f"prepare {TEXT} data.config=x": "belong to data.path=",

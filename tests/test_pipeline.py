@@ -1,9 +1,11 @@
 """The commands from end to end, as a user types them, on a corpus that trains in seconds."""
 
+import bz2
 import functools
 import gzip
 import io
 import json
+import lzma
 import os
 import re
 import shutil
@@ -11,8 +13,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 from toy_corpus import sentences
@@ -158,6 +161,15 @@ def test_evaluate_in_its_ways_gives_the_same_score(corpus: Path, capsys: pytest.
     assert report["bleu"] > 20
 
 
+@pytest.mark.parametrize(("ending", "opener"), [(".gz", gzip.open), (".bz2", bz2.open), (".xz", lzma.open)])
+@pytest.mark.parametrize("stream", ["false", "true"])
+def test_a_translation_is_packed_as_its_name_says(corpus: Path, ending: str, opener: Callable[[str], IO[bytes]], stream: str) -> None:
+    command = ["translate", "checkpoint=runs/test/best.pt", f"input={corpus / 'test.en'}", "decode.beam_size=1"]
+    assert main([*command, "output=plain.txt"]) == main([*command, f"output=packed{ending}", f"stream={stream}"]) == 0
+    with opener(f"packed{ending}") as file:
+        assert file.read() == Path("plain.txt").read_bytes()
+
+
 def test_checkpoints_translate_together(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both, files = "checkpoint=[runs/test/best.pt,runs/test/last.pt]", f"input={corpus / 'test.en'}"
     assert main(["evaluate", both, "split=test", "output=both.json"]) == 0
@@ -220,6 +232,9 @@ def test_an_experiment_of_ones_own(settings: list[str], capsys: pytest.CaptureFi
     Path("mine/experiment/slow.yaml").write_text("# @package _global_\noptimizer:\n  eps: 0.125\n")
     assert main(["train", *settings, "--config-dir", "mine", "experiment=slow", "--cfg", "job"]) == 0
     assert "eps: 0.125" in capsys.readouterr().out
+    Path("mine/experiment/slow.yaml").write_text("optimizer:\n  eps: 0.125\n")
+    assert main(["train", *settings, "--config-dir", "mine", "experiment=slow"]) == 2
+    assert "the first line of the file of experiment=slow has to be: # @package _global_" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".jsonl"])

@@ -195,6 +195,8 @@ def test_endless_input_is_read_as_it_is_needed(build: Build) -> None:
 def test_one_string_is_not_a_list_of_lines(build: Build) -> None:
     with pytest.raises(TypeError, match="a list of lines is expected"):
         build().translate("The dog")
+    with pytest.raises(TypeError, match="lines of text are expected; number 2 is none"):
+        build().translate(["The dog", 7])  # type: ignore[list-item]
 
 
 LONG = "The dog sees the big cat. The cat likes the old tree. The man finds the red car."

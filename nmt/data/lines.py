@@ -7,6 +7,7 @@ import itertools
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -121,6 +122,18 @@ def _refuse(path: Path, name: str, error: Exception) -> NoReturn:
     raise DataError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
 
 
+@contextmanager
+def packing(file: AbstractContextManager[BinaryIO], name: str | Path) -> Iterator[BinaryIO]:
+    """The file that is being written, packed as its name says by the endings that are unpacked in reading."""
+    opener = OPENERS.get(Path(name).suffix)
+    with file as plain:
+        if opener is None:
+            yield plain
+        else:
+            with opener(plain, "wb") as packed:
+                yield packed
+
+
 def ending(path: str | Path) -> str:
     """How a file's name ends, without the dot and but for how it is packed: "de" for "test.de.gz"."""
     name = Path(path)
@@ -128,7 +141,9 @@ def ending(path: str | Path) -> str:
 
 
 def did_you_mean(path: Path) -> str:
-    """The end of an error about a missing file: the most similar names of its folder, or that there is no such folder."""
+    """The end of an error about a missing file: the most similar names of its folder, or what is wrong with the name."""
+    if "[" in str(path) and "]" not in str(path):
+        return "; the list is not closed by ]"
     try:
         names = sorted(entry.name for entry in path.parent.iterdir())
     except OSError:

@@ -66,7 +66,7 @@ def prepare(config: PrepareConfig, tokenizers: Tokenizers | None = None) -> Prep
             with _replacing(folder) as temporary:
                 _write(temporary, config, tokenizers, inputs)
     except OSError as error:
-        raise DataError(f"cannot write the prepared corpus {folder}: {error.strerror or error}") from error
+        raise DataError(f"cannot write {folder}: {error.strerror or error}; give another data.folder=") from error
     return PreparedCorpus.open(folder)
 
 

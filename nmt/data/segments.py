@@ -21,9 +21,14 @@ def numbered_chunks(lines: Iterable[str], size: int, last_size: int) -> Iterator
     """Yield lines with their numbers, counted from 1, in chunks that grow from one size to another, so that the first ones come soon.
 
     Lines are read as they are needed.
+
+    Raises:
+        TypeError: a line is no text.
     """
     waiting = enumerate(lines, start=1)
     while chunk := list(islice(waiting, size)):
+        if strange := [number for number, line in chunk if not isinstance(line, str)]:
+            raise TypeError(f"lines of text are expected; number {strange[0]} is none")
         yield chunk
         size = min(2 * size, last_size)
 
