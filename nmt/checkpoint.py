@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nmt.config import TrainConfig
 from nmt.data.lines import did_you_mean
-from nmt.errors import CheckpointError, NmtError
+from nmt.errors import CheckpointError, NmtError, UnreadableError, lack_of_memory
 from nmt.files import writing
 from nmt.schema import complete, load
 from nmt.tokenizer import Tokenizer
@@ -192,8 +192,6 @@ def _read(path: Path) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of foreign pickles before it refuses them; one line from us is enough
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except PermissionError as error:
-        raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}") from error
     except Exception as error:  # the restricted unpickler has no exception of its own for what is wrong in the bytes it reads
         raise CheckpointError(f"{path} {_what_is_wrong(path, error)}") from error
     if not isinstance(content, dict) or "format" not in content:
@@ -202,8 +200,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _what_is_wrong(path: Path, error: Exception) -> str:
-    with path.open("rb") as file:
-        start = file.read(2)
+    try:
+        with path.open("rb") as file:
+            start = file.read(2)
+    except OSError as reading:
+        raise UnreadableError(f"cannot read checkpoint {path}: {reading.strerror}") from error
+    if told := lack_of_memory(error):
+        raise UnreadableError(f"cannot read checkpoint {path}: {told}") from error
     if start != b"PK":  # what PyTorch writes is a zip archive
         return "is no checkpoint of this program: it is not a PyTorch file"
     if isinstance(error, pickle.UnpicklingError):

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from nmt.arguments import ordered, path_settings, quote_path, spell_out
@@ -51,12 +52,15 @@ nmt <verb> --help shows examples and all settings; nmt --version the version. Fi
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns 0, 1 for text or a resume that is not in order, 2 for a user's mistake, and 128 + n for signal n."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115  # a shell may have closed it
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # as one is that a shell has closed
+        if stream is not None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
     threading.excepthook = _quiet_about_disks
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that half-written files are removed
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # so that half-written files are removed
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has SIGHUP ignored
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         code = _run(arguments)
         print(end="", flush=True)
@@ -200,4 +204,4 @@ def _no_option(group: str, option: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return escaped("; ".join(line.strip() for line in text.split("\n") if line.strip()))[:600]
+    return escaped("; ".join(line.strip() for line in text.split("\n") if line.strip()))[:2000]

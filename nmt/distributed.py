@@ -146,8 +146,11 @@ def joined(device: str) -> Iterator[Processes]:
     dist.init_process_group(backend, timeout=PATIENCE)
     try:
         yield Processes(dist.get_rank(), dist.get_world_size())
-    finally:
-        dist.destroy_process_group()
+    except BaseException:
+        if backend == "gloo":  # NCCL would wait here for the others, which wait for this process: its end is what torchrun ends them on
+            dist.destroy_process_group()
+        raise
+    dist.destroy_process_group()
 
 
 @contextmanager

@@ -22,6 +22,10 @@ class CheckpointError(NmtError):
     """A checkpoint is missing, incomplete, damaged, or of another format."""
 
 
+class UnreadableError(CheckpointError):
+    """A checkpoint is there, and cannot be read now: the system or the memory does not allow it."""
+
+
 class TrainingError(NmtError):
     """A training diverged, or does not fit into memory; what it saved last is whole."""
 

@@ -3,6 +3,7 @@
 import fcntl
 import io
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -166,11 +167,14 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def _keep(path: Path, copy: Path) -> None:
-    """Give the file a second name, in place of what had that name; where there is no file, or that cannot be done, do nothing."""
+    """Give the file a second name, in place of what had that name, or copy it; where there is no file or no room, do nothing."""
     temporary = copy.with_name(f".{copy.name}.part")
     with suppress(OSError):
         temporary.unlink(missing_ok=True)
-        temporary.hardlink_to(path)
+        try:
+            temporary.hardlink_to(path)
+        except OSError:  # not every file system has hard links
+            shutil.copyfile(path, temporary)
         temporary.replace(copy)
 
 

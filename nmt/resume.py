@@ -2,13 +2,13 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from nmt.checkpoint import Checkpoint, load_checkpoint
 from nmt.config import ModelConfig, TrainConfig
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError, DataError, UnreadableError
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def newest(folder: Path) -> Checkpoint | None:
     A damaged last.pt is called damaged.pt from then on, lest it become previous.pt in its turn.
 
     Raises:
-        CheckpointError: no one of them can be used.
+        CheckpointError: no one of them can be used, or one cannot be read now, which says nothing about what it holds.
     """
     damaged: CheckpointError | None = None
     for path in (folder / LAST, folder / PREVIOUS):
@@ -45,12 +45,14 @@ def newest(folder: Path) -> Checkpoint | None:
             continue
         try:
             checkpoint = _state(path)
+        except UnreadableError:
+            raise
         except CheckpointError as error:
             damaged = damaged or error
             continue
         if path.name == PREVIOUS:
             told = damaged or f"there is no {folder / LAST}"
-            log.warning("warning: %s; going on from %s, of update %d", told, path, checkpoint.about["step"])
+            log.warning("warning: %s; going on from %s, of update %d", told, path, checkpoint.about.get("step", 0))
             if damaged:
                 (folder / LAST).replace(folder / "damaged.pt")
         return checkpoint
@@ -95,22 +97,21 @@ def refuse_changes(config: TrainConfig, last: Checkpoint, folder: Path) -> None:
             log.info("%s was %s and is now %s", key, before, now)
     refused = [change for change in changes if not _may_change(change[0])]
     if refused:
-        told = ", ".join(f"{key} ({before} in last.pt, {now} now)" for key, before, now in refused[:4])
-        more = f" and {len(refused) - 4} more" if len(refused) > 4 else ""
+        told = ", ".join(f"{key} ({before} in last.pt, {now} now)" for key, before, now in refused)
         raise ConfigError(
-            f"{folder} was trained with other settings: {told}{more}; when a run goes on, only trainer.*, decode.*, run.*, precision and "
+            f"{folder} was trained with other settings: {told}; when a run goes on, only trainer.*, decode.*, run.*, precision and "
             f"where the text lies may change, but for {' and '.join(FIXED)}: give another run.name= to start a new run, "
             f"with finetune_from={folder / LAST} to begin it with these weights"
         )
 
 
-def text_changed(config: TrainConfig, data_digest: str, last: Checkpoint, folder: Path) -> bool:
-    """Whether the training text is another one than that of `last`, where run.changed_text allows it; data_digest is of the text now.
+def text_changed(config: TrainConfig, digests: Container[str], last: Checkpoint, folder: Path) -> bool:
+    """Whether the training text is another one than that of `last`, where run.changed_text allows it; the digests are of the text now.
 
     Raises:
         DataError: it is another one, and run.changed_text does not allow it.
     """
-    if last.about.get("data") == data_digest:
+    if last.about.get("data") in digests:
         return False
     if config.run.changed_text == "refuse":
         raise DataError(

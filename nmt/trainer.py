@@ -17,7 +17,7 @@ from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
 from nmt.device import random_states, restore_random_states
 from nmt.distributed import ALONE, Processes
-from nmt.errors import ConfigError, DataError, NmtError
+from nmt.errors import ConfigError, DataError, NmtError, lack_of_memory
 from nmt.gradient import Gradient, diverged
 from nmt.interruption import Interrupted, Signals
 from nmt.journal import Journal, Validation, Window
@@ -164,8 +164,7 @@ class Trainer:
         tokens = sum(batch.tokens for batch in batches)
         nll = self.processes.sum_gradients(self.model, self.gradient.leave(batches, tokens))
         self.scaler.unscale_(self.optimizer)  # clipping must see the true gradient
-        clip_norm = self.config.optimizer.clip_norm
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), math.inf if clip_norm is None else clip_norm)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimizer.clip_norm or math.inf)
         summed, norm = torch.stack([nll, norm]).tolist()  # the only place where an update waits for the device
         self.recent_losses.append(summed / tokens)
         # A gradient that overflows since it is scaled up, in float16, is the scaler's business: it leaves the update out and scales less.
@@ -231,8 +230,9 @@ class Trainer:
             return self.validate()
         except NmtError:
             raise
-        except Exception:
-            log.exception("the validation after update %d failed; training goes on without its scores", self.progress.step)
+        except Exception as error:
+            memory = lack_of_memory(error)
+            log.error("the validation after update %d failed; training goes on: %s", self.progress.step, memory or "", exc_info=not memory)
             return None
 
     def _report(self, journal: Journal | None) -> None:

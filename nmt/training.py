@@ -6,6 +6,7 @@ import importlib.metadata
 import logging
 import os
 import tempfile
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -45,11 +46,13 @@ def train(config: TrainConfig) -> int:
         folder = make_folder(folder, "give another run.folder= or run.name=")
         with held(folder, "wait for it, or give another run.name=") if processes.first else nullcontext():
             last = processes.in_turn(lambda: newest(folder))
-            if last and last.about.get("data") != corpus.digest:  # a text that changed is cut into the pieces that the model knows
+            digests = [corpus.digest]
+            if last and not _suits(corpus, last):
                 corpus = _prepared(config, last, processes)
+                digests.append(corpus.digest)
             trainer = build_trainer(config, corpus, device, folder, processes)
             if last:
-                _go_on(trainer, last, corpus.digest)
+                _go_on(trainer, last, digests)
             elif parent:
                 trainer.average.move_to(parent.model)
             return _run_to_the_end(trainer, folder)
@@ -82,14 +85,20 @@ def _prepared(config: TrainConfig, parent: Checkpoint | None, processes: Process
     return processes.in_turn(lambda: prepare_corpus(wanted, (parent.src_tokenizer, parent.tgt_tokenizer) if parent else None))
 
 
-def _go_on(trainer: Trainer, last: Checkpoint, data_digest: str) -> None:
+def _suits(corpus: PreparedCorpus, last: Checkpoint) -> bool:
+    """Whether a run can go on with a corpus: it is of the same text, and in the pieces that the model knows, which may be learned anew."""
+    models = [(owner.src_tokenizer.model, owner.tgt_tokenizer.model) for owner in (corpus, last)]
+    return last.about.get("data") == corpus.digest and models[0] == models[1]
+
+
+def _go_on(trainer: Trainer, last: Checkpoint, digests: Sequence[str]) -> None:
     """Let a trainer go on from what its run has saved."""
     check_weights(last, str(trainer.folder / LAST))
     refuse_changes(trainer.config, last, trainer.folder)
-    changed = text_changed(trainer.config, data_digest, last, trainer.folder)
+    changed = text_changed(trainer.config, digests, last, trainer.folder)
     try:
         trainer.restore(last)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
         what = f"{trainer.folder / LAST} holds no state that this version can go on from ({type(error).__name__}: {error})"
         raise CheckpointError(f"{what}: use the version that wrote it, or finetune_from= with another run.name=") from error
     if changed:
@@ -116,7 +125,7 @@ def _run_to_the_end(trainer: Trainer, folder: Path) -> int:
     log.info("stopped at update %d by %s", progress.step, reached)
     if progress.best is not None and progress.averaged is None:
         log.info("best %s %s after update %d: %s", metric, shown(progress.best), progress.best_step, folder / "best.pt")
-    return 0
+    return 128 + trainer.signals.number if trainer.signals.number else 0  # one that came at the very end ends a --multirun too
 
 
 def verify_resume(config: TrainConfig) -> int:

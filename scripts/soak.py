@@ -208,7 +208,7 @@ def main() -> int:
                 run = f"injured-{runs}"
                 with small_disk(Path("runs", run)) as mounted:
                     wrong += train_injured(run, [killed, ended, damaged, *([filled] if mounted else [])], span, counts)
-                    for name in ("last.pt", "best.pt"):
+                    for name in ("last.pt", "best.pt") if Path("runs", run, "best.pt").exists() else ():
                         wrong += [f"{run}: {name}: {place}" for place in different(Path("runs/calm", name), Path("runs", run, name))][:3]
                 runs += 1
                 bar.update(time.monotonic() - began - bar.n)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nmt import pipeline, translator
 from nmt.config import DecodeConfig, MachineConfig, TranslateConfig
 from nmt.data.batches import Batch
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.tokenizer import Tokenizer
 from nmt.translator import Translator
 
@@ -137,10 +137,10 @@ def test_a_stream_can_be_followed(untrained: Path, tmp_path: Path, monkeypatch: 
     assert seen[:2] == [0, 1] and seen == sorted(seen)
 
 
-def test_a_file_can_be_replaced_by_its_translation(untrained: Path, tmp_path: Path) -> None:
-    source, other, link = tmp_path / "in", tmp_path / "out", tmp_path / "link"
-    source.write_text("The dog sees the cat.\ndog\n\n" * 300)
+def test_a_file_is_not_replaced_by_its_translation(untrained: Path, tmp_path: Path) -> None:
+    source, link = tmp_path / "in", tmp_path / "link"
+    source.write_text("The dog sees the cat.\n")
     link.symlink_to(source)
-    translate(untrained, source, other)
-    translate(untrained, source, link)
-    assert source.read_bytes() == other.read_bytes() and link.is_symlink()
+    with pytest.raises(ConfigError, match="link would be written over .*in, which is read"):
+        translate(untrained, source, link)
+    assert source.read_text() == "The dog sees the cat.\n"

@@ -13,6 +13,7 @@ import torch
 
 from nmt.checkpoint import load_checkpoint
 from nmt.cli import main
+from nmt.distributed import joined
 
 SETTINGS = ["model.dropout=0", "trainer.keep=2", "trainer.average=2", "trainer.valid_every_steps=4", "trainer.max_steps=10"]
 
@@ -39,6 +40,7 @@ def test_two_processes_train_as_one_does_and_one_goes_on_where_they_stopped(sett
         told = two.communicate()[1]
     assert two.returncode == 0, told
     assert told.count("stopped at update 10") == 1 and "in each of 2 processes" in told
+    assert main(["train", *settings, "run.name=mixed", "trainer.max_steps=4"]) == 0
     with torchrun(*settings, "run.name=mixed", "trainer.max_steps=8") as mixed:
         told = mixed.communicate()[1]
     assert mixed.returncode == 0, told
@@ -87,6 +89,26 @@ print(inside > 0, gloo())
     launched = {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     done = subprocess.run([sys.executable, "-c", program], env=os.environ | launched, text=True, capture_output=True)
     assert done.stdout.split() == ["True", "0"], done.stderr
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_a_process_that_fails_does_not_wait_for_the_others(monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
+    """NCCL's group ends where all end it; that of gloo has threads, which must not outlive it."""
+    calls: list[str] = []
+    monkeypatch.setattr(torch.distributed, "is_torchelastic_launched", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda number: None)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    for name, result in (("init_process_group", None), ("get_rank", 0), ("get_world_size", 1), ("destroy_process_group", None)):
+        monkeypatch.setattr(torch.distributed, name, lambda *_, name=name, result=result, **__: calls.append(name) or result)
+    with joined("auto"):
+        assert "destroy_process_group" not in calls
+    assert calls.pop() == "destroy_process_group"
+    with pytest.raises(ZeroDivisionError), joined("auto"):
+        raise ZeroDivisionError
+    assert ("destroy_process_group" in calls) == (gpus == 0)
 
 
 def test_a_mistake_is_told_once(settings: list[str]) -> None:

@@ -67,6 +67,19 @@ def test_a_file_is_the_same_by_any_name(tmp_path: Path) -> None:
     assert not same_file(tmp_path / "a", "/no/such") and not same_file("/dev/null", "/dev/null")
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_what_is_replaced_is_kept_also_where_there_are_no_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", refuse)
+    for text in (b"one", b"two", b"three"):
+        with writing(tmp_path / "last", before=tmp_path / "previous") as file:
+            file.write(text)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"last": b"three", "previous": b"two"}
+
+
 def test_a_folder_is_made_or_it_is_said_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         assert make_folder(tmp_path / "a" / "b", "x").is_dir()

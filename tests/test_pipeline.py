@@ -89,6 +89,12 @@ def test_a_closed_stream_is_said_in_one_line(closed: str, told: str) -> None:
     assert ended.returncode == 2 and told in ended.stderr and ended.stderr.count("\n") == 1
 
 
+def test_a_closed_stderr_is_no_error(corpus: Path) -> None:
+    command = f"{sys.executable} -m nmt translate checkpoint=runs/test/best.pt input={corpus / 'test.en'} output=quiet.txt 2>&-"
+    assert subprocess.run(["bash", "-c", command], capture_output=True).returncode == 0
+    assert len(lines("quiet.txt")) == 20
+
+
 def test_no_lines_give_no_lines(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     Path("empty.txt").write_bytes(b"")
     assert main(["translate", "checkpoint=runs/test/best.pt", "input=empty.txt", "output=empty.out"]) == 0

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,10 +16,11 @@ import torch
 from toy_corpus import Composer, sentences, write_pairs
 from training import assert_same, rows, scored, stop_at, trainer_of
 
-from nmt import pipeline, saving
+from nmt import pipeline, saving, training
 from nmt.checkpoint import load_checkpoint, save_checkpoint
 from nmt.config import TrainConfig
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.data import prepare
+from nmt.errors import CheckpointError, ConfigError, DataError, UnreadableError
 from nmt.files import held
 from nmt.interruption import Interrupted
 from nmt.journal import Journal, Validation
@@ -76,6 +78,73 @@ def test_where_both_are_damaged_there_is_a_way_out(composed: Composer) -> None:
         spoil(folder / name)
     with pytest.raises(CheckpointError, match=r"last.pt is .*damaged.*; no other state of the run.*finetune_from=.*best.pt with another"):
         pipeline.train(composed())
+
+
+def test_a_last_that_cannot_be_read_now_is_left_as_it_is(composed: Composer, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline.train(composed("trainer.max_steps=7"))
+    folder = folder_of(composed())
+
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "load", failing)
+        patch.setattr(Path, "open", failing)
+        with pytest.raises(UnreadableError, match=r"cannot read checkpoint .*last\.pt: Input/output error"):
+            newest(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "load", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
+        with pytest.raises(UnreadableError, match=r"cannot read checkpoint .*last\.pt: out of memory"):
+            newest(folder)
+    assert newest(folder) and not (folder / "damaged.pt").exists()
+
+
+def test_pieces_that_were_learned_anew_are_not_those_of_the_model(composed: Composer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another version of SentencePiece may learn them from the same text, once the prepared corpus is gone."""
+    settings = ("trainer.max_steps=9",)
+    pipeline.train(composed("trainer.max_steps=5"))
+    before = load_checkpoint(folder_of(composed()) / "last.pt")
+    shutil.rmtree(composed().data.folder)
+    learn = prepare.train_tokenizers
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare, "train_tokenizers", lambda src, tgt, config: learn(list(src)[::2], list(tgt)[1::2], config))
+        pipeline.train(composed(*settings))
+    after = load_checkpoint(folder_of(composed()) / "last.pt")
+    assert after.src_tokenizer.model == before.src_tokenizer.model and after.about["step"] == 9
+    shutil.rmtree(composed().data.folder)
+    assert pipeline.train(composed(*settings, "run.name=calm")) == 0
+    calm = load_checkpoint(folder_of(composed("run.name=calm")) / "last.pt")
+    torch.testing.assert_close(after.model, calm.model, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_training_with_its_code_and_the_same_command_goes_on(
+    composed: Composer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    advance = Journal.advance
+
+    def signalled(journal: Journal, step: int, share: float) -> None:
+        advance(journal, step, share)
+        if step == 4:
+            signal.raise_signal(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "advance", signalled)
+        assert pipeline.train(composed("trainer.max_steps=7")) == 128 + number
+    assert load_checkpoint(folder_of(composed()) / "last.pt").about["step"] == 4
+    caplog.set_level("INFO")
+    assert pipeline.train(composed("trainer.max_steps=8")) == 0
+    last = load_checkpoint(folder_of(composed()) / "last.pt")
+    assert "trainer.max_steps was 7 and is now 8" in caplog.text and last.about["step"] == last.config.trainer.max_steps == 8
+
+
+def test_a_signal_within_the_last_save_ends_a_sweep(composed: Composer) -> None:
+    config = composed("trainer.max_steps=3")
+    trainer = trainer_of(config)
+    average = trainer._average_best
+    trainer._average_best = lambda: (signal.raise_signal(signal.SIGTERM), average())[1]  # type: ignore[method-assign, func-returns-value]
+    assert training._run_to_the_end(trainer, trainer.folder) == 143
+    assert load_checkpoint(trainer.folder / "last.pt").training["progress"]["finished"]
 
 
 def test_nothing_saved_is_nothing_to_go_on_from(tmp_path: Path) -> None:

@@ -330,15 +330,18 @@ def test_an_average_of_more_than_is_kept_is_refused(composed: Composer) -> None:
         trainer_of(composed("trainer.average=3", "trainer.keep=2"))
 
 
-def test_a_failed_validation_is_a_gap_and_not_an_end(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("error", "traced"), [(ZeroDivisionError(), True), (RuntimeError("CUDA out of memory"), False)])
+def test_a_failed_validation_is_a_gap_and_not_an_end(
+    composed: Composer, caplog: pytest.LogCaptureFixture, error: Exception, traced: bool
+) -> None:
     trainer = trainer_of(composed())
 
     def failing() -> Validation:
-        raise ZeroDivisionError
+        raise error
 
     trainer.validate = failing
     trainer.run()
-    assert "the validation after update 6 failed" in caplog.text
+    assert "the validation after update 6 failed" in caplog.text and ("Traceback" in caplog.text) == traced
     assert trainer.progress.best is None and not any("valid_bleu" in row for row in rows(trainer.folder))
 
 

@@ -106,7 +106,8 @@ def _check_start(raw: bytes, name: str) -> None:
             raise DataError(f"{name} holds {kind}-compressed bytes, not text: unpack it, or give it the ending of how it is packed")
     start = raw[:1000]
     fewer, more = sorted((start[0::2].count(0), start[1::2].count(0)))  # as many in both are NULs in a text
-    wide = len(start) >= 4 and more >= 0.4 * len(start) and more - fewer >= 0.2 * len(start)
+    letters = sum(chr(byte).isalnum() for byte in start)  # fewer than three of them with NULs between may be a text's own
+    wide = letters > 2 and more >= 0.4 * len(start) and more - fewer >= 0.2 * len(start)
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or wide:
         raise DataError(f"{name} is UTF-16 or UTF-32 text, not UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8")
 

@@ -97,7 +97,7 @@ def test_utf16(tmp_path: Path, encoding: str) -> None:
     refused(write(tmp_path / "wide.en", "A man.\nTwo men.\n".encode(encoding)), "wide.en", "UTF-16")
 
 
-@pytest.mark.parametrize("content", [b"\0\0\0\0\n", b"\0\n" * 9, b"a\0\0b\0\0\n", b"\0" * 999 + b"a"])
+@pytest.mark.parametrize("content", [b"\0\0\0\0\n", b"\0\n" * 9, b"a\0\0b\0\0\n", b"\0" * 999 + b"a", b"\0 \0\n", b"a\0b\0\n"])
 def test_nuls_are_no_utf16(tmp_path: Path, content: bytes) -> None:
     assert "\n".join(read_lines(write(tmp_path / "nul.en", content))).encode() == content.removesuffix(b"\n")
 
