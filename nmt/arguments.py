@@ -1,5 +1,6 @@
 """The words of a command line, made ready for Hydra: file names as they are typed, flags anywhere, mistakes in one line."""
 
+import os
 import re
 from pathlib import Path
 from typing import NoReturn
@@ -19,7 +20,8 @@ def ordered(arguments: list[str], kind: type) -> list[str]:
         kind: the configuration of the verb.
 
     Raises:
-        ConfigError: a flag does not exist, or would run a pickle again, which could run code; or a word is neither flag nor setting.
+        ConfigError: a flag does not exist, or would run a pickle again, which could run code; or a word is neither flag nor setting;
+            or --multirun is asked of torchrun.
     """
     from hydra._internal.utils import get_args_parser
 
@@ -35,6 +37,8 @@ def ordered(arguments: list[str], kind: type) -> list[str]:
     parsed = parser.parse_intermixed_args(arguments)
     if parsed.experimental_rerun:
         refuse("--experimental-rerun is not allowed")
+    if parsed.multirun and "TORCHELASTIC_RUN_ID" in os.environ:
+        raise ConfigError("--multirun: the processes of torchrun train one model and end with it; start torchrun for each combination")
     for word in parsed.overrides:
         if "=" not in word and not word.startswith("~"):  # which takes a setting away
             first = next((name for name in ("checkpoint", "checkpoints", "src", "data.train") if name in known), "run.name")

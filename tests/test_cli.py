@@ -89,6 +89,13 @@ def test_what_is_on_or_off_has_a_short_form() -> None:
     assert spell_out("--json", VERBS["info"][0]) == "--json"
 
 
+def test_torchrun_trains_one_model(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    monkeypatch.setenv("RANK", "0")
+    assert main(["train", *COMMON, "--multirun", "optimizer.lr=0.1,0.2"]) == 2
+    assert "--multirun: the processes of torchrun train one model" in capsys.readouterr().err
+
+
 def test_a_dash_is_standard_input_and_output() -> None:
     assert [spell_out(word, VERBS["translate"][0]) for word in ("input=-", "output=-")] == ["input=null", "output=null"]
     assert spell_out("output=-", VERBS["average"][0]) == "output=null" and spell_out("input=-", VERBS["info"][0]) == "input=-"
