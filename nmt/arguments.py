@@ -28,8 +28,8 @@ def ordered(arguments: list[str], kind: type) -> list[str]:
     known = settings(kind)
 
     def refuse(message: str) -> NoReturn:
-        name = message.rpartition("--")[2].partition("=")[0].partition(" ")[0]
-        way = f"did you mean {name}=…?" if name in known else "--help shows what can be given"
+        name = re.search(r"--([\w.]+)", message)
+        way = f"did you mean {name[1]}=…?" if name and name[1] in known else "--help shows what can be given"
         raise ConfigError(f"{message}; {way}")
 
     parser = get_args_parser()
@@ -37,14 +37,15 @@ def ordered(arguments: list[str], kind: type) -> list[str]:
     parsed = parser.parse_intermixed_args(arguments)
     if parsed.experimental_rerun:
         refuse("--experimental-rerun is not allowed")
-    if parsed.multirun and "TORCHELASTIC_RUN_ID" in os.environ:
+    multirun = parsed.multirun or "hydra.mode=MULTIRUN" in parsed.overrides
+    if multirun and "TORCHELASTIC_RUN_ID" in os.environ:
         raise ConfigError("--multirun: the processes of torchrun train one model and end with it; start torchrun for each combination")
     for word in parsed.overrides:
         if "=" not in word and not word.startswith("~"):  # which takes a setting away
-            first = next((name for name in ("checkpoint", "checkpoints", "src", "data.train") if name in known), "run.name")
-            raise ConfigError(f"{word}: settings are given by name, such as {first}={word}; --help shows them all")
+            first = next(name for name in ("checkpoint", "checkpoints", "src", "data.train") if name in known)
+            raise ConfigError(f"{word or 'an empty word'}: settings are given by name, such as {first}=…; --help shows them all")
     flags = [argument for argument in arguments if argument not in parsed.overrides]
-    return [*parsed.overrides, *(_names_by_sweep(parsed.overrides) if parsed.multirun else []), *flags]
+    return [*parsed.overrides, *(_names_by_sweep(parsed.overrides) if multirun else []), *flags]
 
 
 def path_settings(kind: type) -> dict[str, bool]:
@@ -56,7 +57,7 @@ def path_settings(kind: type) -> dict[str, bool]:
 def spell_out(argument: str, kind: type) -> str:
     """`--json` as `json=true`: so a command's own settings that are on or off may be given; and `input=-` as standard input."""
     name = argument.removeprefix("--")
-    if argument in STANDARD and argument.removesuffix("=-") in settings(kind):
+    if argument in STANDARD and "input" in settings(kind):
         return STANDARD[argument]
     return f"{name}=true" if argument != name and settings(kind).get(name) is bool else argument
 

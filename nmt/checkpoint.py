@@ -67,7 +67,8 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     Nothing in the file is executed: PyTorch's restricted loader takes tensors and plain data alone.
 
     Raises:
-        CheckpointError: no such file, not a checkpoint, incomplete, damaged, of another format, or holding anything but plain data.
+        CheckpointError: no such file, not a checkpoint, incomplete, damaged, of another format, or holding anything but plain data;
+            UnreadableError where it cannot be read now.
     """
     content = _read(Path(path))
     if content.get("format") != FORMAT:
@@ -179,10 +180,10 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         there = path.exists()
     except OSError as error:  # its name is too long
-        raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}") from error
+        raise UnreadableError(f"cannot read checkpoint {path}: {error.strerror}") from error
     if not there:
         others = sorted(other.name for other in path.parent.glob("*.pt")) if path.parent.is_dir() else []
-        near = f"; {path.parent} has {', '.join(others)}" if others else did_you_mean(path)
+        near = f"; {path.parent} has {', '.join(others)}" if others and path.name[0] != "[" else did_you_mean(path)
         raise CheckpointError(f"there is no checkpoint {path}{near}")
     if path.is_dir():
         raise CheckpointError(f"{path} is a folder: name a file in it, such as {path / 'best.pt'}")
@@ -200,13 +201,12 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _what_is_wrong(path: Path, error: Exception) -> str:
-    try:
-        with path.open("rb") as file:
-            start = file.read(2)
-    except OSError as reading:
-        raise UnreadableError(f"cannot read checkpoint {path}: {reading.strerror}") from error
-    if told := lack_of_memory(error):
-        raise UnreadableError(f"cannot read checkpoint {path}: {told}") from error
+    if isinstance(error, OSError) and error.errno:  # which says nothing about the bytes
+        raise UnreadableError(f"cannot read checkpoint {path}: {error.strerror}") from error
+    if lack_of_memory(error):
+        raise UnreadableError(f"cannot read checkpoint {path}: out of memory") from error
+    with path.open("rb") as file:
+        start = file.read(2)
     if start != b"PK":  # what PyTorch writes is a zip archive
         return "is no checkpoint of this program: it is not a PyTorch file"
     if isinstance(error, pickle.UnpicklingError):

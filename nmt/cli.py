@@ -1,4 +1,4 @@
-"""`nmt <verb> [settings]`: each verb is a Hydra app. Only this module knows Hydra, and it hands typed configuration on."""
+"""`nmt <verb> [settings]`: each verb is a Hydra app. Only this module and `arguments` know Hydra; it hands typed configuration on."""
 
 import difflib
 import importlib.metadata

@@ -174,7 +174,11 @@ def _keep(path: Path, copy: Path) -> None:
         try:
             temporary.hardlink_to(path)
         except OSError:  # not every file system has hard links
-            shutil.copyfile(path, temporary)
+            try:
+                shutil.copyfile(path, temporary)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
         temporary.replace(copy)
 
 

@@ -84,6 +84,8 @@ def translate(config: TranslateConfig) -> None:
         raise ConfigError(f"nbest={config.nbest} needs format=jsonl: a text line holds one translation")
     if config.workers > 1 and config.attention:
         raise ConfigError(f"workers={config.workers}: the pictures of attention= are drawn by one process; leave one of the two out")
+    if config.stream and Path(config.output or "").suffix in (".bz2", ".xz"):
+        raise ConfigError(f"stream=true: {config.output} would be packed in blocks of many lines; .gz can be followed, and a plain file")
     _spare([config.input or "/dev/stdin", *config.checkpoint], [config.output] if config.output else [])
     lines = _begun(read_lines(config.input)) if config.input else read_lines(_standard(sys.stdin, "input"))
     pictures = make_folder(config.attention, "give another attention=") if config.attention else None
@@ -99,7 +101,8 @@ def translate(config: TranslateConfig) -> None:
         with closing(rows):
             for row in tqdm(rows, total=_count(config.input), unit="line", desc="translate", disable=None):
                 out.write(row.encode())
-                out.flush()
+                if config.stream or not config.output:
+                    out.flush()
 
 
 def average(config: AverageConfig) -> None:

@@ -56,6 +56,8 @@ def newest(folder: Path) -> Checkpoint | None:
             if damaged:
                 (folder / LAST).replace(folder / "damaged.pt")
         return checkpoint
+    if damaged and "finetune_from" in str(damaged):
+        raise damaged
     if damaged:
         best = f"finetune_from={folder / 'best.pt'} with another run.name=" if (folder / "best.pt").exists() else "run.name=another"
         raise CheckpointError(f"{damaged}; no other state of the run can be used: give {best} to begin anew")
@@ -99,9 +101,9 @@ def refuse_changes(config: TrainConfig, last: Checkpoint, folder: Path) -> None:
     if refused:
         told = ", ".join(f"{key} ({before} in last.pt, {now} now)" for key, before, now in refused)
         raise ConfigError(
-            f"{folder} was trained with other settings: {told}; when a run goes on, only trainer.*, decode.*, run.*, precision and "
-            f"where the text lies may change, but for {' and '.join(FIXED)}: give another run.name= to start a new run, "
-            f"with finetune_from={folder / LAST} to begin it with these weights"
+            f"{folder} was trained with other settings: give another run.name= to start a new run, with finetune_from={folder / LAST} to "
+            f"begin it with these weights; when a run goes on, only trainer.*, decode.*, run.*, precision and where the text lies may "
+            f"change, but for {' and '.join(FIXED)}; changed are {told}"
         )
 
 

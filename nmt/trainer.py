@@ -232,7 +232,7 @@ class Trainer:
             raise
         except Exception as error:
             memory = lack_of_memory(error)
-            log.error("the validation after update %d failed; training goes on: %s", self.progress.step, memory or "", exc_info=not memory)
+            log.error("the validation after update %d failed%s", self.progress.step, memory and f": {memory}", exc_info=not memory)
             return None
 
     def _report(self, journal: Journal | None) -> None:

@@ -208,7 +208,10 @@ def main() -> int:
                 run = f"injured-{runs}"
                 with small_disk(Path("runs", run)) as mounted:
                     wrong += train_injured(run, [killed, ended, damaged, *([filled] if mounted else [])], span, counts)
-                    for name in ("last.pt", "best.pt") if Path("runs", run, "best.pt").exists() else ():
+                    for name in ("last.pt", "best.pt"):
+                        if not Path("runs", run, name).exists():
+                            wrong.append(f"{run} has no {name}")
+                            continue
                         wrong += [f"{run}: {name}: {place}" for place in different(Path("runs/calm", name), Path("runs", run, name))][:3]
                 runs += 1
                 bar.update(time.monotonic() - began - bar.n)

@@ -89,7 +89,6 @@ def test_a_last_that_cannot_be_read_now_is_left_as_it_is(composed: Composer, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(torch, "load", failing)
-        patch.setattr(Path, "open", failing)
         with pytest.raises(UnreadableError, match=r"cannot read checkpoint .*last\.pt: Input/output error"):
             newest(folder)
     with monkeypatch.context() as patch:

@@ -195,7 +195,7 @@ def test_endless_input_is_read_as_it_is_needed(build: Build) -> None:
 def test_one_string_is_not_a_list_of_lines(build: Build) -> None:
     with pytest.raises(TypeError, match="a list of lines is expected"):
         build().translate("The dog")
-    with pytest.raises(TypeError, match="lines of text are expected; number 2 is none"):
+    with pytest.raises(TypeError, match="lines of text are expected; number 2 is 7"):
         build().translate(["The dog", 7])  # type: ignore[list-item]
 
 

@@ -143,7 +143,8 @@ def ending(path: str | Path) -> str:
 
 def did_you_mean(path: Path) -> str:
     """The end of an error about a missing file: the most similar names of its folder, or what is wrong with the name."""
-    if "[" in str(path) and "]" not in str(path):
+    opened = next((part for part in (path, *path.parents) if part.name.startswith("[")), None)
+    if opened and not opened.exists() and "]" not in str(path):
         return "; the list is not closed by ]"
     try:
         names = sorted(entry.name for entry in path.parent.iterdir())

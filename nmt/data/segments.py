@@ -27,8 +27,8 @@ def numbered_chunks(lines: Iterable[str], size: int, last_size: int) -> Iterator
     """
     waiting = enumerate(lines, start=1)
     while chunk := list(islice(waiting, size)):
-        if strange := [number for number, line in chunk if not isinstance(line, str)]:
-            raise TypeError(f"lines of text are expected; number {strange[0]} is none")
+        if strange := [(number, line) for number, line in chunk if not isinstance(line, str)]:
+            raise TypeError(f"lines of text are expected; number {strange[0][0]} is {strange[0][1]!r}")
         yield chunk
         size = min(2 * size, last_size)
 
