@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Injures trainings by chance and compares what they leave with an undisturbed one; then feeds odd files to translate.
 
-  .venv/bin/python scripts/soak.py                      30 minutes, a third of them for the files
+  .venv/bin/python scripts/soak.py                      30 minutes of trainings, then 200 files
   .venv/bin/python scripts/soak.py --minutes 5 --files 30 --seed 7
 
 A small training is started again and again by the same command until it has ended, while it is killed, ended by SIGTERM, has bytes of its
@@ -164,7 +164,7 @@ def translate_odd(number: int) -> tuple[int, str]:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
-    arguments = ["translate", "checkpoint=runs/calm/best.pt", f"input={source}", f"output={output}", "decode.beam_size=2", "run.threads=1"]
+    arguments = ["translate", "checkpoint=runs/calm/best.pt", f"input={source}", f"output={output}", "decode.beam_size=1", "run.threads=1"]
     done = subprocess.run([*NMT, *arguments], capture_output=True, check=False, preexec_fn=limit)
     told = done.stderr.decode()
     if not is_text:
@@ -187,8 +187,8 @@ def make_texts(folder: Path) -> None:
 @script
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=positive, default=30.0, help="for trainings and files together (default: 30)")
-    parser.add_argument("--files", type=whole(0), default=200, help="the most odd files (default: 200)")
+    parser.add_argument("--minutes", type=positive, default=30.0, help="of trainings (default: 30)")
+    parser.add_argument("--files", type=whole(0), default=200, help="odd files (default: 200)")
     parser.add_argument("--seed", type=whole(0), default=1, help="of the faults and the files (default: 1)")
     arguments = parser.parse_args()
     random.seed(arguments.seed)
@@ -204,7 +204,7 @@ def main() -> int:
             raise SystemExit(told)
         span = time.monotonic() - began
         with tqdm(total=end, desc="trainings", unit="s", disable=None) as bar:
-            while time.monotonic() - began < (end * 2 / 3 if arguments.files else end):
+            while time.monotonic() - began < end:
                 run = f"injured-{runs}"
                 with small_disk(Path("runs", run)) as mounted:
                     wrong += train_injured(run, [killed, ended, damaged, *([filled] if mounted else [])], span, counts)
@@ -216,8 +216,6 @@ def main() -> int:
                 runs += 1
                 bar.update(time.monotonic() - began - bar.n)
         for number in tqdm(range(arguments.files), desc="odd files", disable=None):
-            if time.monotonic() - began > end:
-                break
             missing, told = translate_odd(number)
             lost, files, wrong = lost + missing, files + 1, wrong + ([told] if told else [])
         os.chdir(ROOT)
