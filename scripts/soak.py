@@ -76,7 +76,7 @@ def killed(training: "subprocess.Popen[bytes]", folder: Path) -> Outcome:
 
 def ended(training: "subprocess.Popen[bytes]", folder: Path) -> Outcome:
     training.send_signal(signal.SIGTERM)
-    return {0, 128 + signal.SIGTERM}, ""
+    return {0, 128 + signal.SIGTERM, -signal.SIGTERM}, ""  # the last while Python itself begins or ends; a shell says 143 of both
 
 
 def damaged(training: "subprocess.Popen[bytes]", folder: Path) -> Outcome:
