@@ -1,5 +1,7 @@
 """What several test files share: a small parallel corpus, composed configurations, tokenizers and a model."""
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,16 @@ from nmt.config import TrainConfig, config_dir
 from nmt.schema import load
 from nmt.tokenizer import train_tokenizers
 from nmt.translator import build_model
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """Signals as a command at a terminal finds them, also where the tests run in the background or under nohup."""
+    wanted = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

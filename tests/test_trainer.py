@@ -395,7 +395,7 @@ def test_a_finished_run_says_so_and_a_higher_limit_goes_on(composed: Composer, c
 
 def test_another_experiment_is_refused_and_named(composed: Composer) -> None:
     pipeline.train(composed("trainer.max_steps=2"))
-    with pytest.raises(ConfigError, match=r"model.encoder_size \(16 in last.pt, 24 now\).*run.name="):
+    with pytest.raises(ConfigError, match=r"give another run.name=.*model.encoder_size \(16 in last.pt, 24 now\)"):
         pipeline.train(composed("trainer.max_steps=2", "model.encoder_size=24"))
     with pytest.raises(ConfigError, match=r"trainer.metric \(bleu in last.pt, loss now\)"):  # its best score is one of BLEU
         pipeline.train(composed("trainer.max_steps=4", "trainer.metric=loss"))
