@@ -9,8 +9,6 @@ from nmt.config import PATH
 from nmt.errors import ConfigError
 from nmt.schema import parts, settings
 
-STANDARD = {"input=-": "input=null", "output=-": "output=null"}  # as other programs name standard input and output
-
 
 def ordered(arguments: list[str], kind: type) -> list[str]:
     """Settings first, flags last: Hydra's parser refuses settings on both sides of a flag.
@@ -57,8 +55,8 @@ def path_settings(kind: type) -> dict[str, bool]:
 def spell_out(argument: str, kind: type) -> str:
     """`--json` as `json=true`: so a command's own settings that are on or off may be given; and `input=-` as standard input."""
     name = argument.removeprefix("--")
-    if argument in STANDARD and "input" in settings(kind):
-        return STANDARD[argument]
+    if argument in ("input=-", "output=-") and "input" in settings(kind):
+        return f"{argument.removesuffix('-')}null"
     return f"{name}=true" if argument != name and settings(kind).get(name) is bool else argument
 
 

@@ -194,24 +194,24 @@ def _read(path: Path) -> dict[str, Any]:
             warnings.simplefilter("ignore")  # torch warns of foreign pickles before it refuses them; one line from us is enough
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the restricted unpickler has no exception of its own for what is wrong in the bytes it reads
-        raise CheckpointError(f"{path} {_what_is_wrong(path, error)}") from error
+        raise _what_is_wrong(path, error) from error
     if not isinstance(content, dict) or "format" not in content:
         raise CheckpointError(f"{path} is no checkpoint of this program: it does not say its format")
     return content
 
 
-def _what_is_wrong(path: Path, error: Exception) -> str:
+def _what_is_wrong(path: Path, error: Exception) -> CheckpointError:
     if isinstance(error, OSError) and error.errno:  # which says nothing about the bytes
-        raise UnreadableError(f"cannot read checkpoint {path}: {error.strerror}") from error
+        return UnreadableError(f"cannot read checkpoint {path}: {error.strerror}")
     if lack_of_memory(error):
-        raise UnreadableError(f"cannot read checkpoint {path}: out of memory") from error
+        return UnreadableError(f"cannot read checkpoint {path}: out of memory")
     with path.open("rb") as file:
         start = file.read(2)
     if start != b"PK":  # what PyTorch writes is a zip archive
-        return "is no checkpoint of this program: it is not a PyTorch file"
+        return CheckpointError(f"{path} is no checkpoint of this program: it is not a PyTorch file")
     if isinstance(error, pickle.UnpicklingError):
-        return "is no checkpoint of this program: it is damaged, or holds more than tensors and plain data"
-    return "is incomplete or damaged: use another checkpoint of the run, or copy it again"
+        return CheckpointError(f"{path} is no checkpoint of this program: it is damaged, or holds more than tensors and plain data")
+    return CheckpointError(f"{path} is incomplete or damaged: use another checkpoint of the run, or copy it again")
 
 
 def _to_tensor(data: bytes) -> Tensor:

@@ -24,7 +24,7 @@ from nmt.config import (
     config_dir,
 )
 from nmt.errors import ConfigError, NmtError, escaped, lack_of_memory
-from nmt.interruption import Interrupted
+from nmt.interruption import Interrupted, heard
 from nmt.schema import load, settings, unknown_setting
 
 VERBS: dict[str, tuple[type, str]] = {
@@ -58,9 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
     threading.excepthook = _quiet_about_disks
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # so that half-written files are removed
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has SIGHUP ignored
-            signal.signal(number, lambda number, _: sys.exit(128 + number))
+    for number in heard("SIGTERM", "SIGHUP"):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # so that half-written files are removed
     try:
         code = _run(arguments)
         print(end="", flush=True)
@@ -98,7 +97,8 @@ def _run(arguments: list[str]) -> int:
         close = difflib.get_close_matches(verb, VERBS, n=1)
         raise ConfigError(f"there is no command {verb!r}" + (f"; did you mean {close[0]}?" if close else f"; there are {', '.join(VERBS)}"))
     kind = VERBS[verb][0]
-    return _run_hydra(verb, [quote_path(spell_out(argument, kind), path_settings(kind)) for argument in arguments[1:]])
+    paths = path_settings(kind)
+    return _run_hydra(verb, [quote_path(spell_out(argument, kind), paths) for argument in arguments[1:]])
 
 
 def _run_hydra(verb: str, arguments: list[str]) -> int:

@@ -172,14 +172,17 @@ def _keep(path: Path, copy: Path) -> None:
     with suppress(OSError):
         temporary.unlink(missing_ok=True)
         try:
-            temporary.hardlink_to(path)
-        except OSError:  # not every file system has hard links
-            try:
-                shutil.copyfile(path, temporary)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
-        temporary.replace(copy)
+            _link_or_copy(path, temporary)
+            temporary.replace(copy)
+        finally:
+            temporary.unlink(missing_ok=True)  # what a full disk leaves of a copy
+
+
+def _link_or_copy(path: Path, other: Path) -> None:
+    try:
+        other.hardlink_to(path)
+    except OSError:  # not every file system has hard links
+        shutil.copyfile(path, other)
 
 
 def _umask() -> int:

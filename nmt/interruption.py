@@ -9,6 +9,12 @@ from typing import Any, Self
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # not every system has all of them
 
 
+def heard(*names: str) -> list[int]:
+    """The numbers of those signals that this system has and that are not ignored, as nohup has SIGHUP ignored."""
+    numbers = [number for name in names if (number := getattr(signal, name, None))]
+    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+
+
 class Interrupted(BaseException):
     """A signal asked training to end, and the state is saved.
 
@@ -32,9 +38,7 @@ class Signals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        numbers = [number for name in NAMES if (number := getattr(signal, name, None))]
-        heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # as nohup has SIGHUP ignored
-        self._before = {number: signal.signal(number, self._note) for number in heard}
+        self._before = {number: signal.signal(number, self._note) for number in heard(*NAMES)}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -31,6 +31,10 @@ REGULARISATION = (
 )
 
 
+class _StatelessError(CheckpointError):
+    """A checkpoint is whole, and holds a model alone."""
+
+
 def newest(folder: Path) -> Checkpoint | None:
     """What a run goes on from: last.pt, or previous.pt where that is damaged or gone; None where the run has saved nothing yet.
 
@@ -56,7 +60,7 @@ def newest(folder: Path) -> Checkpoint | None:
             if damaged:
                 (folder / LAST).replace(folder / "damaged.pt")
         return checkpoint
-    if damaged and "finetune_from" in str(damaged):
+    if isinstance(damaged, _StatelessError):  # which says what to do
         raise damaged
     if damaged:
         best = f"finetune_from={folder / 'best.pt'} with another run.name=" if (folder / "best.pt").exists() else "run.name=another"
@@ -68,7 +72,7 @@ def _state(path: Path) -> Checkpoint:
     """A checkpoint that training can go on from."""
     checkpoint = load_checkpoint(path)
     if "optimizer" not in checkpoint.training:
-        raise CheckpointError(
+        raise _StatelessError(
             f"{path} holds a model and no state of training, as best.pt does: "
             "name it in finetune_from= with another run.name= to train it further"
         )

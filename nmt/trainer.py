@@ -232,7 +232,8 @@ class Trainer:
             raise
         except Exception as error:
             memory = lack_of_memory(error)
-            log.error("the validation after update %d failed%s", self.progress.step, memory and f": {memory}", exc_info=not memory)
+            told = f"the validation after update {self.progress.step} failed; training goes on without its scores"
+            log.error(f"{told}: {memory}" if memory else told, exc_info=not memory)
             return None
 
     def _report(self, journal: Journal | None) -> None:
@@ -245,8 +246,7 @@ class Trainer:
 
     def _average_best(self) -> None:
         """Score the mean of the best trainer.average models that were kept; where it is better than best.pt, it becomes best.pt."""
-        metric, progress = self.config.trainer.metric, self.progress
-        count = self.config.trainer.average
+        metric, count, progress = self.config.trainer.metric, self.config.trainer.average, self.progress
         found = None if progress.best is None else self.processes.of_first(lambda: self.files.mean_of_best(count))
         if found is None:
             return
