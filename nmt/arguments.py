@@ -36,7 +36,7 @@ def ordered(arguments: list[str], kind: type) -> list[str]:
     if parsed.experimental_rerun:
         refuse("--experimental-rerun is not allowed")
     multirun = parsed.multirun or "hydra.mode=MULTIRUN" in parsed.overrides
-    if multirun and "TORCHELASTIC_RUN_ID" in os.environ:
+    if multirun and of_torchrun():
         raise ConfigError("--multirun: the processes of torchrun train one model and end with it; start torchrun for each combination")
     for word in parsed.overrides:
         if "=" not in word and not word.startswith("~"):  # which takes a setting away
@@ -112,3 +112,8 @@ def _quote(value: str) -> str:
         value = str(Path(value).expanduser())
     literal = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)  # "${" would be an interpolation
     return QuotedString(text=literal, quote=Quote.double).with_quotes()
+
+
+def of_torchrun() -> bool:
+    """Whether torchrun started this process, and others with the same words; PyTorch says so too, but takes a second to import."""
+    return "TORCHELASTIC_RUN_ID" in os.environ

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.arguments import ordered, path_settings, quote_path, spell_out
+from nmt.arguments import of_torchrun, ordered, path_settings, quote_path, spell_out
 from nmt.config import (
     AverageConfig,
     CheckDataConfig,
@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _mistake(error: Exception, told: str) -> int:
     """Say what is wrong; returns the exit code for it. Of several processes of torchrun, which share their settings, one speaks of them."""
-    if not isinstance(error, ConfigError) or "TORCHELASTIC_RUN_ID" not in os.environ or os.environ.get("RANK") == "0":
+    if not isinstance(error, ConfigError) or not of_torchrun() or os.environ.get("RANK") == "0":
         print(f"nmt: {told}", file=sys.stderr)
     return 2
 

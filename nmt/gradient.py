@@ -11,6 +11,7 @@ from nmt.data.batches import Batch
 from nmt.device import autocast
 from nmt.distributed import Processes
 from nmt.errors import TrainingError
+from nmt.interruption import Signals
 from nmt.model.seq2seq import Seq2Seq
 from nmt.resume import LAST
 from nmt.saving import RunFiles
@@ -21,9 +22,18 @@ log = logging.getLogger(__name__)
 class Gradient:
     """Adds the gradients of batches to a model's."""
 
-    def __init__(self, model: Seq2Seq, config: TrainConfig, scaler: torch.amp.GradScaler, dtype: torch.dtype, processes: Processes) -> None:
+    def __init__(
+        self,
+        model: Seq2Seq,
+        config: TrainConfig,
+        scaler: torch.amp.GradScaler,
+        dtype: torch.dtype,
+        processes: Processes,
+        signals: Signals,
+    ) -> None:
         """Take what the trainer has; dtype is the type of the matrix products."""
-        self.model, self.config, self.scaler, self.dtype, self.processes = model, config, scaler, dtype, processes
+        self.model, self.config, self.scaler, self.dtype = model, config, scaler, dtype
+        self.processes, self.signals = processes, signals
         self.device = next(model.parameters()).device
         self.split = False  # whether a batch did not fit into the GPU's memory once
 
@@ -55,10 +65,16 @@ class Gradient:
             ) from error
 
     def read(self, batches: Sequence[Batch], tokens: int) -> Tensor:
-        """Add the gradient of the mean loss per token to what is there; the −log p(y) of the batches, summed."""
+        """Add the gradient of the mean loss per token to what is there; the −log p(y) of the batches, summed.
+
+        Raises:
+            Interrupted: a signal has come; not of several processes, all of which have to hear of it at the same place.
+        """
         settings, total = self.config.trainer, torch.zeros((), device=self.device)
         self.scaler.scale(total)  # a process that has no row of the first batch has to have a scale, too
         for batch in batches:
+            if self.processes.count == 1:
+                self.signals.check()
             moved = batch.to(self.device)
             with autocast(self.device, self.dtype):
                 smoothed, nll = self.model.loss(

@@ -1,7 +1,9 @@
 """How far a training run has come, and whether that is far enough."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from nmt.config import TrainerConfig
 from nmt.metrics import is_better
@@ -42,6 +44,16 @@ class Progress:
         """Let the next validation, which comes where this update's was or would be, be the first that is compared with none."""
         self.best, self.averaged, self.finished = None, None, ""
         self.validated_step = self.step - 1
+
+    def recall_best(self, about: Mapping[str, Any] | None, metric: str) -> None:
+        """Of what is known about best.pt, take note that it is a mean of models: a kill may have come between it and last.pt.
+
+        Where it is gone or damaged (None), forget its score, so that the next validation writes one.
+        """
+        if about is None:
+            self.forget_best()
+        elif "averaged" in about:
+            self.averaged = about["scores"][metric]
 
     def skip(self, loss: float, norm: float) -> None:
         """Count, and tell, an update that is left out since its loss, in nats a token, or its gradient's norm is no finite number."""

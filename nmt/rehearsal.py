@@ -25,14 +25,17 @@ def rehearse(config: TrainConfig) -> None:
     check_tie(config.model, config.tokenizer.joint)
     with META:
         model = Seq2Seq(config.model, config.tokenizer.vocab_size, config.tokenizer.vocab_size, 0, 0)
-        _refuse_idle(config, model)
+        _refuse_contradictions(config, model)
         Translator([model], unknown, unknown, config.decode, config.data.tgt_lang, META)
         Trainer(config, model, unknown, unknown, unknown, Path(), torch.float32)
 
 
-def _refuse_idle(config: TrainConfig, model: Seq2Seq) -> None:
-    """Refuse settings of the trainer that would do nothing."""
-    if config.trainer.average == 1:
+def _refuse_contradictions(config: TrainConfig, model: Seq2Seq) -> None:
+    """Refuse settings of the trainer that need others, or would do nothing beside them."""
+    average, keep = config.trainer.average, config.trainer.keep
+    if average > keep:
+        raise ConfigError(f"trainer.average={average} needs as many models that are kept: give trainer.keep={average} (it is {keep})")
+    if average == 1:
         raise ConfigError("trainer.average=1: the mean of one model is that model; give 0, or 2 and more")
     drops = any(isinstance(part, Dropout) and part.probability > 0 for part in model.modules())
     if config.trainer.r_drop > 0 and not drops:

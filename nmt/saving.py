@@ -13,7 +13,7 @@ from nmt.averaging import mean_weights
 from nmt.checkpoint import Checkpoint, load_checkpoint, on_cpu, save_checkpoint
 from nmt.config import TrainerConfig
 from nmt.distributed import Processes
-from nmt.errors import CheckpointError, DataError
+from nmt.errors import CheckpointError, DataError, UnreadableError
 from nmt.metrics import HIGHER_IS_BETTER
 from nmt.resume import LAST, PREVIOUS
 
@@ -59,8 +59,12 @@ class RunFiles:
             self._remove(f"step-{dropped}.pt")
 
     def about_best(self) -> dict[str, Any] | None:
-        """What is known about best.pt; None, and a warning, where that is gone, damaged, or was never measured."""
-        best = self._usable("best.pt")
+        """What is known about best.pt; None, and a warning, where that is gone, damaged, or was never measured.
+
+        Raises:
+            UnreadableError: it is there, and cannot be read now; the next validation would replace it by what may be worse.
+        """
+        best = self._usable("best.pt", needed=True)
         if best is None:
             log.warning("the next validation writes a new one")
             return None
@@ -79,11 +83,16 @@ class RunFiles:
         models = {step: kept.model for _, step in self.kept[:count] if (kept := self._usable(f"step-{step}.pt"))}
         return (list(models), mean_weights(models.values())) if len(models) > 1 else None
 
-    def _usable(self, name: str) -> Checkpoint | None:
-        """A checkpoint of this run; None, and a warning, where it is gone, damaged, or a mean that nobody has validated."""
+    def _usable(self, name: str, needed: bool = False) -> Checkpoint | None:
+        """A checkpoint of this run; None, and a warning, where it is gone, damaged, or a mean that nobody has validated.
+
+        Where it is there and cannot be read now, that is an error if it is `needed`.
+        """
         try:
             found = self._waiting[name] if name in self._waiting else load_checkpoint(self.folder / name)
         except (CheckpointError, OSError) as error:
+            if needed and isinstance(error, UnreadableError):
+                raise
             log.warning("warning: %s", error)
             return None
         if not found.about.get("scores"):

@@ -5,8 +5,8 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -17,7 +17,7 @@ from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
 from nmt.device import random_states, restore_random_states
 from nmt.distributed import ALONE, Processes
-from nmt.errors import ConfigError, DataError, NmtError, lack_of_memory
+from nmt.errors import DataError, NmtError, lack_of_memory
 from nmt.gradient import Gradient, diverged
 from nmt.interruption import Interrupted, Signals
 from nmt.journal import Journal, Validation, Window
@@ -61,12 +61,8 @@ class Trainer:
             signals: where `validate` looks for those that end it.
 
         Raises:
-            ConfigError: settings that contradict each other.
+            ConfigError: the optimizer or the scheduler refuses its settings.
         """
-        if (average := config.trainer.average) > config.trainer.keep:
-            raise ConfigError(
-                f"trainer.average={average} needs as many models that are kept: give trainer.keep={average} (it is {config.trainer.keep})"
-            )
         self.config, self.model, self.batches, self.validate = config, model, batches, validate
         self.blank, self.folder, self.files = blank, folder, RunFiles(folder, processes)
         self.processes, self.signals = processes, signals or Signals()
@@ -75,7 +71,7 @@ class Trainer:
         self.scheduler = Scheduler(config.scheduler, config.optimizer.lr)
         self.average = MovingAverage(model, config.trainer.ema_decay)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=dtype == torch.float16)
-        self.gradient = Gradient(model, config, self.scaler, dtype, processes)
+        self.gradient = Gradient(model, config, self.scaler, dtype, processes, self.signals)
         self.progress = Progress()
         self.scores: dict[str, float] = {}
         self.recent_losses: deque[float] = deque(maxlen=12)
@@ -98,7 +94,8 @@ class Trainer:
                         self._validate(journal)
                     if reached := self.limit_reached():
                         break
-                    self._update([next(batches) for _ in range(self.config.batches.accumulate)])
+                    with self._whole_or_not_at_all():
+                        self._update([next(batches) for _ in range(self.config.batches.accumulate)])
                     self._after_update(journal)
                 if self.progress.validated_step != self.progress.step:
                     self._validate(journal)
@@ -138,22 +135,12 @@ class Trainer:
         self.scores = checkpoint.about["scores"]
         self.files.saved_step = self.progress.step
         restore_random_states([training["random"], *training.get("random_others", [])], self.processes.rank)
-        self._check_best()
+        if self.progress.best is not None:
+            self.progress.recall_best(self.processes.of_first(self.files.about_best), self.config.trainer.metric)
 
     def limit_reached(self) -> str:
         """Which limit ends the training now, or an empty text; by the clock of the first process."""
         return self.processes.of_first(lambda: self.progress.limit(self.config.trainer, self.batches.epoch, self._seconds()))
-
-    def _check_best(self) -> None:
-        """Where best.pt is gone or damaged, forget its score, so that the next validation writes one; where it is a mean, remember it."""
-        progress = self.progress
-        if progress.best is None:
-            return
-        about = self.processes.of_first(self.files.about_best)
-        if about is None:
-            progress.forget_best()
-        elif "averaged" in about:  # a kill may have come between it and last.pt
-            progress.averaged = about["scores"][self.config.trainer.metric]
 
     def _update(self, batches: list[Batch]) -> None:
         """One optimizer step on the mean loss per target token of all the batches together."""
@@ -182,6 +169,19 @@ class Trainer:
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.tgt_tokens += tokens
+
+    @contextmanager
+    def _whole_or_not_at_all(self) -> Iterator[None]:
+        """Where a signal ends an update between its batches, put everything back to where it was before the first of them was read."""
+        place, chance = self.batches.state_dict(), random_states()
+        try:
+            yield
+        except Interrupted:
+            self.progress.step -= 1
+            self.batches.load_state_dict(place)
+            restore_random_states([chance])
+            self.optimizer.zero_grad(set_to_none=True)
+            raise
 
     def _validate(self, journal: Journal | None) -> None:
         """Score the model, keep it where it is the best so far, tell the schedule, save."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from toy_corpus import Composer, sentences, write_pairs
 from training import assert_same, rows, scored, stop_at, trainer_of
 
@@ -24,6 +25,7 @@ from nmt.errors import CheckpointError, ConfigError, DataError, UnreadableError
 from nmt.files import held
 from nmt.interruption import Interrupted
 from nmt.journal import Journal, Validation
+from nmt.model.seq2seq import Seq2Seq
 from nmt.resume import newest
 from nmt.trainer import Trainer
 
@@ -82,7 +84,7 @@ def test_where_both_are_damaged_there_is_a_way_out(composed: Composer) -> None:
 
 def test_a_last_that_cannot_be_read_now_is_left_as_it_is(composed: Composer, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline.train(composed("trainer.max_steps=7"))
-    folder = folder_of(composed())
+    folder, load = folder_of(composed()), torch.load
 
     def failing(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
@@ -95,6 +97,10 @@ def test_a_last_that_cannot_be_read_now_is_left_as_it_is(composed: Composer, mon
         patch.setattr(torch, "load", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
         with pytest.raises(UnreadableError, match=r"cannot read checkpoint .*last\.pt: out of memory"):
             newest(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "load", lambda path, **how: failing() if path.name == "best.pt" else load(path, **how))
+        with pytest.raises(UnreadableError, match=r"cannot read checkpoint .*best\.pt: Input/output error"):
+            pipeline.train(composed())
     assert newest(folder) and not (folder / "damaged.pt").exists()
 
 
@@ -135,6 +141,29 @@ def test_a_signal_ends_training_with_its_code_and_the_same_command_goes_on(
     assert pipeline.train(composed("trainer.max_steps=8")) == 0
     last = load_checkpoint(folder_of(composed()) / "last.pt")
     assert "trainer.max_steps was 7 and is now 8" in caplog.text and last.about["step"] == last.config.trainer.max_steps == 8
+
+
+@pytest.mark.parametrize("sampling", [0, 0.2])
+def test_a_signal_between_the_batches_of_an_update_leaves_the_update_for_later(
+    composed: Composer, monkeypatch: pytest.MonkeyPatch, sampling: float
+) -> None:
+    settings = ("batches.accumulate=3", "trainer.max_steps=7", "model.dropout=0.3", f"batches.sampling={sampling}")
+    loss, calls = Seq2Seq.loss, 0
+
+    def signalled(model: Seq2Seq, *arguments: Any) -> tuple[Tensor, Tensor]:
+        nonlocal calls
+        if model.training:
+            calls += 1
+            if calls == 4 * 3 + 2:
+                signal.raise_signal(signal.SIGTERM)
+        return loss(model, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Seq2Seq, "loss", signalled)
+        assert pipeline.train(composed(*settings)) == 143
+    assert calls == 4 * 3 + 2 and load_checkpoint(folder_of(composed()) / "last.pt").about["step"] == 4
+    assert pipeline.train(composed(*settings)) == pipeline.train(composed(*settings, "run.name=calm")) == 0
+    assert_same(folder_of(composed()) / "last.pt", folder_of(composed("run.name=calm")) / "last.pt")
 
 
 def test_a_signal_within_the_last_save_ends_a_sweep(composed: Composer) -> None:

@@ -20,6 +20,7 @@ from nmt.data.batches import make_batch
 from nmt.errors import ConfigError, DataError
 from nmt.interruption import Interrupted
 from nmt.journal import Validation
+from nmt.rehearsal import rehearse
 from nmt.trainer import Trainer
 
 VARIANTS = [
@@ -327,7 +328,7 @@ def test_a_run_that_is_stopped_in_the_validation_of_its_average_makes_it_again(c
 
 def test_an_average_of_more_than_is_kept_is_refused(composed: Composer) -> None:
     with pytest.raises(ConfigError, match=r"trainer.average=3 .*give trainer.keep=3 \(it is 2\)"):
-        trainer_of(composed("trainer.average=3", "trainer.keep=2"))
+        rehearse(composed("trainer.average=3", "trainer.keep=2"))
 
 
 @pytest.mark.parametrize(("error", "traced"), [(ZeroDivisionError(), True), (RuntimeError("CUDA out of memory"), False)])
