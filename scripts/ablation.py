@@ -98,7 +98,8 @@ def table(rows: Sequence[dict[str, Any]], passes: int) -> str:
             gain = statistics.fmean(row["bleu"] - base.get(row["seed"], math.nan) for row in some)
             told = " ".join(f"`{setting}`" for setting in settings)
             seeds, commits = (", ".join(sorted({str(row[key]) for row in some})) for key in ("seed", "commit"))
-            figures = f"{bleu:.1f} | {gain:+.1f} | {perplexity:.2f} | {minutes:.0f}"
+            difference = f"{gain:+.1f}".replace("-", "−") if name != "base" else ""
+            figures = f"{bleu:.1f} | {difference} | {perplexity:.2f} | {minutes:.0f}"
             lines.append(f"| {name} | {changes} | {told} | {figures} | {seeds} | {commits} |")
     about = [sorted({row[key] for row in rows}) for key in ("signature", "hardware")]
     base_settings = " ".join(settings_of("base", passes))
