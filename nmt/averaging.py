@@ -56,6 +56,11 @@ class MovingAverage:
         if self.decay is not None:
             self.weights = _weights(self.model)
 
+    def begin_anew(self) -> None:
+        """Give the average to the model, and let another one begin there."""
+        set_weights(self.model, self.weights)
+        self.updates = 0
+
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must hold beside the average, which it holds as its model; empty where there is none."""
         return {} if self.decay is None else {"updates": self.updates, "weights": _weights(self.model)}

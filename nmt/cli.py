@@ -21,11 +21,10 @@ from nmt.config import (
     PrepareConfig,
     TrainConfig,
     TranslateConfig,
-    config_dir,
 )
 from nmt.errors import ConfigError, NmtError, escaped, lack_of_memory
 from nmt.interruption import Interrupted, heard
-from nmt.schema import load, settings, unknown_setting
+from nmt.schema import config_dir, load, settings, unknown_setting
 
 VERBS: dict[str, tuple[type, str]] = {
     "check-data": (CheckDataConfig, "report on parallel text: what is odd, refused or dropped, and whether its sides are aligned"),

@@ -4,7 +4,6 @@ A new setting names its `Absent` value too: what a checkpoint that was written b
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from nmt.schema import Absent, Filled, Partly, Range
@@ -160,6 +159,9 @@ class TrainerConfig:
     ema_decay: Annotated[Decay | None, Absent(None)]
     label_smoothing: Annotated[float, Range(0, 0.9)]
     r_drop: Annotated[float, Range(0, 100), Absent(0.0)]
+    risk_after: Annotated[CountOrZero | None, Absent(None)]
+    risk_samples: Annotated[int, Range(2, 1000), Absent(6)]
+    risk_lr: Annotated[Positive, Absent(1e-4)]
     samples: CountOrZero
     max_skipped: Annotated[Count, Absent(10)]
 
@@ -292,9 +294,3 @@ class InfoConfig:
     """Everything that `nmt info` reads."""
 
     checkpoint: FileName
-
-
-def config_dir() -> Path:
-    """The folder of YAML files: inside the package in a wheel, beside it in a checkout."""
-    packaged = Path(__file__).resolve().parent / "configs"
-    return packaged if packaged.is_dir() else packaged.parents[1] / "configs"

@@ -131,8 +131,10 @@ def evaluate(
     )
 
 
-def bleu_metric(tgt_lang: str) -> BLEU:
+def bleu_metric(tgt_lang: str, sentences: bool = False) -> BLEU:
     """BLEU with the tokenizer of the target language: over characters where it writes no spaces and sacreBLEU cannot find its words.
+
+    For single `sentences` n-grams that are longer than a sentence do not count.
 
     Raises:
         ConfigError: that tokenizer is not installed.
@@ -140,7 +142,7 @@ def bleu_metric(tgt_lang: str) -> BLEU:
     lang = base_language(tgt_lang)
     tokenizer = BLEU_TOKENIZERS.get(lang, BLEU.TOKENIZER_DEFAULT if writes_spaces(lang) else "char")
     try:
-        return BLEU(tokenize=tokenizer, force=True)  # our own warning is one line
+        return BLEU(tokenize=tokenizer, force=True, effective_order=sentences)  # our own warning is one line
     except RuntimeError as error:
         raise ConfigError(f'BLEU for {tgt_lang!r} needs the tokenizer MeCab: pip install "sacrebleu[{lang}]"') from error
 

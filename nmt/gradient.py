@@ -14,6 +14,7 @@ from nmt.errors import TrainingError
 from nmt.interruption import Signals
 from nmt.model.seq2seq import Seq2Seq
 from nmt.resume import LAST
+from nmt.risk import Risk
 from nmt.saving import RunFiles
 
 log = logging.getLogger(__name__)
@@ -30,20 +31,21 @@ class Gradient:
         dtype: torch.dtype,
         processes: Processes,
         signals: Signals,
+        risk: Risk | None,
     ) -> None:
         """Take what the trainer has; dtype is the type of the matrix products."""
         self.model, self.config, self.scaler, self.dtype = model, config, scaler, dtype
-        self.processes, self.signals = processes, signals
+        self.processes, self.signals, self.risk = processes, signals, risk
         self.device = next(model.parameters()).device
         self.split = False  # whether a batch did not fit into the GPU's memory once
 
-    def leave(self, batches: Sequence[Batch], tokens: int) -> Tensor:
+    def leave(self, batches: Sequence[Batch], tokens: int, update: int) -> Tensor:
         """Leave the gradient of this process's share, and return its −log p(y), summed; a share too large for the GPU is read in halves."""
         share = batches
         if self.processes.count > 1:
             share = [batch.rows(self.processes.share) for batch in batches if batch.src.shape[0] > self.processes.rank]
         try:
-            return self.read(share, tokens)
+            return self.read(share, tokens, update)
         except torch.OutOfMemoryError as error:
             reason = str(error).split("\n")[0]
         # Only here, out of the handler, is what the error held of the failed attempt free.
@@ -57,32 +59,36 @@ class Gradient:
         self.split = True
         halves = [batch.rows(slice(half, None, 2)) for batch in share for half in range(min(2, batch.src.shape[0]))]
         try:
-            return self.read(halves, tokens)
+            return self.read(halves, tokens, update)
         except torch.OutOfMemoryError as error:
             raise TrainingError(
                 f"half a batch does not fit into the GPU's memory either ({reason}): start a new run.name= with a smaller "
                 "batches.max_tokens=, and as many more batches.accumulate="
             ) from error
 
-    def read(self, batches: Sequence[Batch], tokens: int) -> Tensor:
+    def read(self, batches: Sequence[Batch], tokens: int, update: int) -> Tensor:
         """Add the gradient of the mean loss per token to what is there; the −log p(y) of the batches, summed.
 
         Raises:
             Interrupted: a signal has come; not of several processes, all of which have to hear of it at the same place.
         """
-        settings, total = self.config.trainer, torch.zeros((), device=self.device)
+        total = torch.zeros((), device=self.device)
         self.scaler.scale(total)  # a process that has no row of the first batch has to have a scale, too
         for batch in batches:
             if self.processes.count == 1:
                 self.signals.check()
-            moved = batch.to(self.device)
             with autocast(self.device, self.dtype):
-                smoothed, nll = self.model.loss(
-                    moved.src, moved.src_lengths, moved.tgt_in, moved.tgt_out, settings.label_smoothing, settings.r_drop
-                )
-            torch.autograd.backward(self.scaler.scale(smoothed / tokens))
+                cost, nll = self._cost(batch.to(self.device), update)
+            torch.autograd.backward(self.scaler.scale(cost / tokens))
             total += nll.detach()
         return total
+
+    def _cost(self, batch: Batch, update: int) -> tuple[Tensor, Tensor]:
+        """What a batch costs, and its −log p(y): of the references, or, after trainer.risk_after updates, of what the model says itself."""
+        settings = self.config.trainer
+        if self.risk and settings.risk_after is not None and update > settings.risk_after:
+            return self.risk(batch, update)
+        return self.model.loss(batch.src, batch.src_lengths, batch.tgt_in, batch.tgt_out, settings.label_smoothing, settings.r_drop)
 
 
 def diverged(config: TrainConfig, losses: Iterable[float], lines: Sequence[int], files: RunFiles) -> TrainingError:

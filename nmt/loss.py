@@ -9,7 +9,13 @@ from nmt.model.kernels import Product
 
 
 def linear_cross_entropy(
-    inputs: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float, r_drop: float = 0.0
+    inputs: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    label_smoothing: float,
+    r_drop: float = 0.0,
+    importance: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Label-smoothed cross entropy of softmax(W x + b), summed over rows.
 
@@ -25,6 +31,7 @@ def linear_cross_entropy(
         targets: (N,) int64.
         label_smoothing: ε, from 0 to less than 1.
         r_drop: α; 0 is one row a token.
+        importance: (N,) float32, of either sign: what each row's cost is multiplied by in the first sum; not with R-Drop.
 
     Returns:
         The sum of what tokens cost, and the sum of −log p_y (with R-Drop the mean of both rows'), which has no gradient: scalars in at
@@ -34,7 +41,7 @@ def linear_cross_entropy(
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else inputs.dtype
     with torch.autocast(device, enabled=False):
         smoothed, nll = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            inputs, weight, bias, targets, label_smoothing, r_drop, dtype, torch.is_grad_enabled()
+            inputs, weight, bias, targets, label_smoothing, r_drop, importance, dtype, torch.is_grad_enabled()
         )
     return (smoothed / 2, nll / 2) if r_drop else (smoothed, nll)
 
@@ -51,6 +58,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         targets: Tensor,
         smoothing: float,
         r_drop: float,
+        importance: Tensor | None,
         dtype: torch.dtype,
         needs_grad: bool,
     ) -> tuple[Tensor, Tensor]:
@@ -68,13 +76,19 @@ class _LinearCrossEntropy(torch.autograd.Function):
             normalizer = top - probabilities.amax(-1).log_()
             losses = normalizer - picked
             nll += losses.sum()
-            smoothed += (1 - smoothing) * losses.sum() + smoothing * (normalizer - mean).sum()
+            if importance is None:
+                smoothed += (1 - smoothing) * losses.sum() + smoothing * (normalizer - mean).sum()
+            else:
+                share = importance[i : i + rows]
+                smoothed += torch.dot(share, (1 - smoothing) * losses + smoothing * (normalizer - mean))
             if gap is not None:
                 smoothed += _pull_together(probabilities, gap, r_drop)
             if d_inputs is not None and d_weight is not None and d_bias is not None:
                 # dL/dlogits = p − (1 − ε)·onehot(y) − ε/V
                 d_logits = probabilities.sub_(smoothing / len(weight)) if smoothing else probabilities
                 d_logits.scatter_add_(1, y, torch.full_like(picked, smoothing - 1).unsqueeze(1))
+                if importance is not None:
+                    d_logits.mul_(share.unsqueeze(1))
                 d_bias += d_logits.sum(0)
                 d_logits = d_logits.to(dtype)
                 d_inputs[i : i + rows] = d_logits @ w
@@ -89,7 +103,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         d_inputs, d_weight, d_bias = ctx.saved_tensors
-        return d_inputs.mul_(grads[0]), d_weight.mul_(grads[0]), d_bias.mul_(grads[0]), None, None, None, None, None
+        return d_inputs.mul_(grads[0]), d_weight.mul_(grads[0]), d_bias.mul_(grads[0]), None, None, None, None, None, None
 
 
 def _pull_together(probabilities: Tensor, gap: Tensor, strength: float) -> Tensor:

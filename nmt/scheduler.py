@@ -10,12 +10,13 @@ from nmt.errors import ConfigError
 class Scheduler:
     """Linear warm-up to the base rate, then constant, inverse square root decay, or a cut at each plateau of the validation metric."""
 
-    def __init__(self, config: SchedulerConfig, base_lr: float) -> None:
+    def __init__(self, config: SchedulerConfig, base_lr: float, last: tuple[int, float] | None = None) -> None:
         """Start at update 0.
 
         Args:
             config: the schedule; `plateau` needs factor, patience and min_lr.
             base_lr: the rate at the end of the warm-up.
+            last: after so many updates the schedule ends, and the rate is this one.
 
         Raises:
             ConfigError: a setting that this schedule needs is null, or one is set that it does not have.
@@ -29,12 +30,14 @@ class Scheduler:
             if config.name != "plateau" and value is not None:
                 raise ConfigError(f"scheduler.{name}={value:g} is for scheduler=plateau; {config.name} does nothing with it: leave it out")
         self.config = config
-        self.base_lr = base_lr
+        self.base_lr, self.last = base_lr, last
         self.scale = 1.0
         self.waited = 0
 
     def lr(self, step: int) -> float:
         """The learning rate of update `step`, counted from 1."""
+        if self.last and step > self.last[0]:
+            return self.last[1]
         warmup = self.config.warmup_steps
         if step < warmup:
             return self.base_lr * step / warmup

@@ -5,6 +5,7 @@ import sys
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from nmt.errors import ConfigError
@@ -201,3 +202,9 @@ def _as_text(key: str, value: Any, hint: Any) -> str:
     """How to give a text that looks like a number or a truth value, such as the language code "no"."""
     looks_like_one = str in parts(hint) and isinstance(value, bool | int | float)
     return f"; a text that looks like one is given as '{key}=\"…\"'" if looks_like_one else ""
+
+
+def config_dir() -> Path:
+    """The folder of YAML files: inside the package in a wheel, beside it in a checkout."""
+    packaged = Path(__file__).resolve().parent / "configs"
+    return packaged if packaged.is_dir() else packaged.parents[1] / "configs"

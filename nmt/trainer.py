@@ -17,7 +17,7 @@ from nmt.config import TrainConfig
 from nmt.data.batches import Batch, Batches
 from nmt.device import random_states, restore_random_states
 from nmt.distributed import ALONE, Processes
-from nmt.errors import DataError, NmtError, lack_of_memory
+from nmt.errors import DataError
 from nmt.gradient import Gradient, diverged
 from nmt.interruption import Interrupted, Signals
 from nmt.journal import Journal, Validation, Window
@@ -26,8 +26,10 @@ from nmt.model.seq2seq import Seq2Seq
 from nmt.optimizer import build_optimizer
 from nmt.progress import Progress
 from nmt.resume import LAST
+from nmt.risk import Risk
 from nmt.saving import RunFiles
 from nmt.scheduler import Scheduler
+from nmt.validation import attempted
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class Trainer:
         dtype: torch.dtype,
         processes: Processes = ALONE,
         signals: Signals | None = None,
+        risk: Risk | None = None,
     ) -> None:
         """Set a run up at its first update.
 
@@ -59,6 +62,7 @@ class Trainer:
             dtype: the type of the matrix products, float32, bfloat16 or float16.
             processes: those that train this model together. All of them do the same, each with its share of every batch; one writes.
             signals: where `validate` looks for those that end it.
+            risk: the cost of a batch after trainer.risk_after updates.
 
         Raises:
             ConfigError: the optimizer or the scheduler refuses its settings.
@@ -68,10 +72,11 @@ class Trainer:
         self.processes, self.signals = processes, signals or Signals()
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model.parameters(), config.optimizer)
-        self.scheduler = Scheduler(config.scheduler, config.optimizer.lr)
+        risk_after, risk_lr = config.trainer.risk_after, config.trainer.risk_lr
+        self.scheduler = Scheduler(config.scheduler, config.optimizer.lr, None if risk_after is None else (risk_after, risk_lr))
         self.average = MovingAverage(model, config.trainer.ema_decay)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=dtype == torch.float16)
-        self.gradient = Gradient(model, config, self.scaler, dtype, processes, self.signals)
+        self.gradient = Gradient(model, config, self.scaler, dtype, processes, self.signals, risk)
         self.progress = Progress()
         self.scores: dict[str, float] = {}
         self.recent_losses: deque[float] = deque(maxlen=12)
@@ -145,11 +150,14 @@ class Trainer:
     def _update(self, batches: list[Batch]) -> None:
         """One optimizer step on the mean loss per target token of all the batches together."""
         self.model.train()
+        if self.progress.step == self.config.trainer.risk_after:
+            log.info("from here on: minimum risk training, from the moving average, at learning rate %g", self.config.trainer.risk_lr)
+            self.average.begin_anew()
         self.progress.step += 1
         for group in self.optimizer.param_groups:
             group["lr"] = self.scheduler.lr(self.progress.step)
         tokens = sum(batch.tokens for batch in batches)
-        nll = self.processes.sum_gradients(self.model, self.gradient.leave(batches, tokens))
+        nll = self.processes.sum_gradients(self.model, self.gradient.leave(batches, tokens, self.progress.step))
         self.scaler.unscale_(self.optimizer)  # clipping must see the true gradient
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimizer.clip_norm or math.inf)
         summed, norm = torch.stack([nll, norm]).tolist()  # the only place where an update waits for the device
@@ -224,17 +232,9 @@ class Trainer:
             log.info("back to the weights of update %d, the best so far", about["step"])
 
     def _score(self) -> Validation | None:
-        """What the validation found; None where validation itself failed, which is an error in the log and a gap in the records."""
+        """What the validation found, or None; see `attempted`."""
         self.model.eval()
-        try:
-            return self.validate()
-        except NmtError:
-            raise
-        except Exception as error:
-            memory = lack_of_memory(error)
-            told = f"the validation after update {self.progress.step} failed; training goes on without its scores"
-            log.error(f"{told}: {memory}" if memory else told, exc_info=not memory)
-            return None
+        return attempted(self.validate, self.progress.step)
 
     def _report(self, journal: Journal | None) -> None:
         """Record the means since the last report."""

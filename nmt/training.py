@@ -26,6 +26,7 @@ from nmt.interruption import Interrupted, Signals
 from nmt.metrics import shown
 from nmt.rehearsal import rehearse
 from nmt.resume import LAST, inherited, newest, refuse_changes, text_changed
+from nmt.risk import Risk
 from nmt.trainer import Trainer
 from nmt.translator import Translator, build_model, check_weights
 from nmt.validation import Validator
@@ -165,6 +166,7 @@ def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.dev
     translator = Translator([model], corpus.src_tokenizer, corpus.tgt_tokenizer, decode, config.data.tgt_lang, device)
     signals = Signals()
     validate = Validator(translator, corpus.valid, config.batches.max_tokens, dtype, config.trainer.samples, processes, signals)
+    risk = None if config.trainer.risk_after is None else Risk(model, corpus.src_tokenizer, corpus.tgt_tokenizer, config)
     batches = Batches(corpus.train, corpus.src_tokenizer, corpus.tgt_tokenizer, config.batches, config.run.seed)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     about = {
@@ -186,7 +188,7 @@ def build_trainer(config: TrainConfig, corpus: PreparedCorpus, device: torch.dev
     blank = Checkpoint(config, corpus.src_tokenizer, corpus.tgt_tokenizer, {}, about)
     if not processes.first:
         seed_everything(config.run.seed + processes.rank)  # the same weights, and other masks of dropout
-    return Trainer(config, model, batches, validate, blank, folder, dtype, processes, signals)
+    return Trainer(config, model, batches, validate, blank, folder, dtype, processes, signals, risk)
 
 
 def _versions() -> dict[str, str]:

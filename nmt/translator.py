@@ -191,7 +191,7 @@ class Translator:
     def translate_chunk(self, numbered_lines: Sequence[tuple[int, str]], nbest: int) -> Iterator[Translation]:
         """Yield the translations of lines that come with their numbers, for messages; else as `hypotheses`, which cuts its lines so."""
         parts = self._parts(numbered_lines)
-        found = iter(self._search([ids for line in parts for ids in line], nbest))
+        found = iter(self.search([ids for line in parts for ids in line], nbest))
         for line in parts:
             yield self._join(line, list(islice(found, len(line))), nbest)
 
@@ -210,7 +210,7 @@ class Translator:
                 log.warning("%s: translated in %d parts", where, len(parts[row]))
         return parts
 
-    def _search(self, sources: Sequence[list[int]], nbest: int) -> list[list[Found]]:
+    def search(self, sources: Sequence[list[int]], nbest: int) -> list[list[Found]]:
         """Hypotheses of each source, batched by length: of a search the unfinished only where no other is found; weights of the best alone.
 
         All samples stay: without those that were cut off, the others would be too short.

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TypeVar
@@ -15,7 +15,7 @@ from nmt.alignment import DRAWN, word_attention
 from nmt.data.batches import Batch, make_batch
 from nmt.device import autocast
 from nmt.distributed import ALONE, Processes
-from nmt.errors import DataError
+from nmt.errors import DataError, NmtError, lack_of_memory
 from nmt.evaluate import evaluate
 from nmt.interruption import Signals
 from nmt.journal import Validation
@@ -102,6 +102,19 @@ class Validator:
             shown = list(islice(translations, len(range(self.samples)[share])))
             hypotheses = [translation.text for translation in chain(shown, translations)]
             return Share(nll, hypotheses, [pixels(word_attention(translation.parts[:DRAWN])) for translation in shown])
+
+
+def attempted(validate: Callable[[], Validation], update: int) -> Validation | None:
+    """What a validation found; None where validation itself failed, which is an error in the log and a gap in the records."""
+    try:
+        return validate()
+    except NmtError:
+        raise
+    except Exception as error:
+        memory = lack_of_memory(error)
+        told = f"the validation after update {update} failed; training goes on without its scores"
+        log.error(f"{told}: {memory}" if memory else told, exc_info=not memory)
+        return None
 
 
 @dataclass(frozen=True)

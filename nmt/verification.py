@@ -34,6 +34,7 @@ def shortened(config: TrainConfig) -> TrainConfig:
         valid_every_steps=UPDATES // 2,
         save_every_steps=3,
         log_every_steps=1,
+        risk_after=None if config.trainer.risk_after is None else UPDATES // 2,
         samples=0,
     )
     return dataclasses.replace(config, trainer=trainer)
@@ -96,13 +97,13 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _kill_at(trainer: Trainer, update: int) -> Trainer:
+def _kill_at(trainer: Trainer, last: int) -> Trainer:
     """The trainer, which is killed when it has read the batches of an update and made nothing of them yet."""
     read = trainer.gradient.read
 
-    def reading(batches: Sequence[Batch], tokens: int) -> Tensor:
-        nll = read(batches, tokens)
-        if trainer.progress.step == update:
+    def reading(batches: Sequence[Batch], tokens: int, update: int) -> Tensor:
+        nll = read(batches, tokens, update)
+        if update == last:
             raise Killed
         return nll
 

@@ -21,11 +21,11 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from nmt.checkpoint import load_checkpoint
-from nmt.config import TrainConfig, config_dir
+from nmt.config import TrainConfig
 from nmt.data.lines import did_you_mean
 from nmt.errors import DataError, NmtError
 from nmt.files import write_text
-from nmt.schema import load
+from nmt.schema import config_dir, load
 
 ROOT = Path(__file__).resolve().parents[1]
 MULTI30K = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # the files of each split

@@ -20,13 +20,13 @@ from experiments import ROOT, output_file, script, training_settings
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from nmt.config import ModelConfig, PrepareConfig, config_dir
+from nmt.config import ModelConfig, PrepareConfig
 from nmt.data.prepare import prepare
 from nmt.device import autocast, random_states, restore_random_states
 from nmt.errors import ConfigError
 from nmt.model.inference import Inference
 from nmt.model.seq2seq import Seq2Seq
-from nmt.schema import load
+from nmt.schema import config_dir, load
 from nmt.search import beam_search
 from nmt.training import build_trainer
 
@@ -145,7 +145,7 @@ def _updated(folder: Path, dtype: torch.dtype, scarce: bool) -> list[Tensor]:
     batches = [next(one.batches)]
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    one.gradient.read([batches[0].rows(slice(0, None, 2))], batches[0].tokens)
+    one.gradient.read([batches[0].rows(slice(0, None, 2))], batches[0].tokens, update=1)
     need = torch.cuda.max_memory_reserved() * 1.2
     one.optimizer.zero_grad(set_to_none=True)
     torch.cuda.empty_cache()

@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 from toy_corpus import Composer, sentences, write_pairs
 
 from nmt.checkpoint import Checkpoint, save_checkpoint
-from nmt.config import TrainConfig, config_dir
-from nmt.schema import load
+from nmt.config import TrainConfig
+from nmt.schema import config_dir, load
 from nmt.tokenizer import train_tokenizers
 from nmt.translator import build_model
 

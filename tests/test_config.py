@@ -7,9 +7,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from nmt.config import DataConfig, OptimizerConfig, PrepareConfig, TokenizerConfig, TrainConfig, config_dir
+from nmt.config import DataConfig, OptimizerConfig, PrepareConfig, TokenizerConfig, TrainConfig
 from nmt.errors import ConfigError
-from nmt.schema import Absent, Filled, Partly, complete, load, settings
+from nmt.schema import Absent, Filled, Partly, complete, config_dir, load, settings
 
 ADAM = {"name": "adam", "lr": 0.001, "beta1": 0.9, "beta2": 0.999, "rho": None, "eps": 1e-8, "weight_decay": 0.0, "clip_norm": None}
 

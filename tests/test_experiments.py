@@ -11,8 +11,8 @@ import pytest
 from toy_corpus import Composer
 
 from nmt.cli import main
-from nmt.config import config_dir
 from nmt.errors import ConfigError, DataError, NmtError
+from nmt.schema import config_dir
 
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
 experiments, ablation, quality, published, long_sentences, bleu_over_time, joeynmt, tune_decoding = map(

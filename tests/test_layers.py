@@ -20,7 +20,7 @@ LAYERS = [
     {"translator", "data.prepare", "data.check", "journal"},
     {"alignment"},
     {"pictures"},
-    {"resume", "averaging", "saving", "gradient", "validation"},
+    {"resume", "averaging", "saving", "risk", "gradient", "validation"},
     {"trainer", "rehearsal", "verification"},
     {"training"},
     {"pipeline", "arguments"},

@@ -60,6 +60,20 @@ def test_r_drop_equals_its_definition_with_its_gradients(chunked: None, smoothin
         torch.testing.assert_close(linear_cross_entropy(inputs, weight, bias, targets, smoothing, strength)[0], cost.detach())
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_rows_count_by_their_importance(chunked: None, smoothing: float) -> None:
+    inputs, weight, bias, targets = make()
+    importance = torch.randn(10, dtype=torch.double)
+    cost, nll = linear_cross_entropy(inputs, weight, bias, targets, smoothing, importance=importance)
+    logits = functional.linear(inputs, weight, bias)
+    expected = importance @ functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="none")
+    torch.testing.assert_close(cost, expected)
+    torch.testing.assert_close(nll, functional.cross_entropy(logits, targets, reduction="sum").detach())
+    leaves = (inputs, weight, bias)
+    for got, want in zip(torch.autograd.grad(3 * cost, leaves), torch.autograd.grad(3 * expected, leaves), strict=True):
+        torch.testing.assert_close(got, want)
+
+
 def test_r_drop_by_finite_differences() -> None:
     *leaves, targets = make()
     targets = targets[::2].repeat_interleave(2)

@@ -21,9 +21,9 @@ from toy_corpus import sentences, write_pairs
 from nmt.arguments import path_settings, quote_path
 from nmt.checkpoint import digest
 from nmt.cli import VERBS, main
-from nmt.config import PATH, config_dir
+from nmt.config import PATH
 from nmt.errors import ConfigError
-from nmt.schema import Filled, Range, load, settings
+from nmt.schema import Filled, Range, config_dir, load, settings
 
 Told = pytest.CaptureFixture[str]
 Mistake = Callable[[list[str]], str]

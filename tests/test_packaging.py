@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import nmt
-from nmt.config import config_dir
+from nmt.schema import config_dir
 
 ROOT = Path(nmt.__file__).parents[1]
 
@@ -20,7 +20,7 @@ def test_the_wheel_carries_the_configuration_and_finds_it(tmp_path: Path) -> Non
     carried = {path.relative_to(tmp_path / "site/nmt/configs") for path in (tmp_path / "site/nmt/configs").rglob("*.yaml")}
     assert carried == {path.relative_to(config_dir()) for path in config_dir().rglob("*.yaml")}
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    where = "import nmt.config; print(nmt.config.config_dir())"
+    where = "import nmt.schema; print(nmt.schema.config_dir())"
     found = subprocess.run([sys.executable, "-c", where], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
     assert found.stdout.strip() == str(tmp_path / "site/nmt/configs")
     told = subprocess.run(

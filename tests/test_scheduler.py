@@ -40,6 +40,11 @@ def test_a_plateau_cuts_the_rate_after_its_patience_and_not_below_the_floor() ->
     assert scheduler.lr(10) == pytest.approx(0.03)
 
 
+def test_the_schedule_ends_where_another_rate_begins() -> None:
+    scheduler = Scheduler(SchedulerConfig("inverse_sqrt", 4, None, None, None, False), 0.1, last=(8, 0.001))
+    assert [scheduler.lr(step) for step in (4, 8, 9, 100)] == pytest.approx([0.1, 0.1 / 2**0.5, 0.001, 0.001])
+
+
 def test_the_state_goes_on() -> None:
     first, second = (schedule("plateau", factor=0.5, patience=1, min_lr=0.0) for _ in range(2))
     first.validated(False)

@@ -58,7 +58,14 @@ class Seq2Seq(nn.Module):
         return self.decoder.attention.memory(annotations, mask), state
 
     def loss(
-        self, src: Tensor, src_lengths: Tensor, tgt_in: Tensor, tgt_out: Tensor, label_smoothing: float, r_drop: float = 0.0
+        self,
+        src: Tensor,
+        src_lengths: Tensor,
+        tgt_in: Tensor,
+        tgt_out: Tensor,
+        label_smoothing: float,
+        r_drop: float = 0.0,
+        weights: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Loss of a batch under teacher forcing, summed over its real target tokens; the caller divides.
 
@@ -69,6 +76,7 @@ class Seq2Seq(nn.Module):
             tgt_in: (B, T) int64, what the decoder has read, from the start symbol on.
             tgt_out: (B, T) int64, what it should say next, to the end symbol.
             label_smoothing, r_drop: see `linear_cross_entropy`.
+            weights: (B,) float32, what the cost of each sentence is multiplied by; not with r_drop.
 
         Returns:
             The sum of what tokens cost and the sum of −log p(y): float32 scalars; the second has no gradient.
@@ -83,7 +91,9 @@ class Seq2Seq(nn.Module):
         states, contexts = unroll(self.decoder, embedded, state, memory)
         readout = self.decoder.readout(*(x.flatten(0, 1).index_select(0, real) for x in (states, embedded, contexts)))
         vocabulary = self.decoder.vocabulary
-        return linear_cross_entropy(readout, vocabulary.weight, vocabulary.bias, tgt_out.flatten()[real], label_smoothing, r_drop)
+        importance = None if weights is None else weights[real // tgt_out.shape[1]]
+        targets = tgt_out.flatten()[real]
+        return linear_cross_entropy(readout, vocabulary.weight, vocabulary.bias, targets, label_smoothing, r_drop, importance)
 
     def start(self, src: Tensor, src_lengths: Tensor) -> DecoderState:
         """The state before the first target token, with one hypothesis a sentence (K = 1)."""
