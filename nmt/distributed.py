@@ -99,12 +99,12 @@ class Processes:
             model: with its gradients; None counts as zero.
             loss: a float32 scalar.
         """
-        if self.count == 1:
-            return loss
         parameters = list(model.parameters())
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
+        if self.count == 1:
+            return loss
         tensors = [*(parameter.grad for parameter in parameters if parameter.grad is not None), loss]
         flat = torch.cat([tensor.flatten() for tensor in tensors])
         with _all_there():

@@ -63,7 +63,8 @@ class Gradient:
         except torch.OutOfMemoryError as error:
             raise TrainingError(
                 f"half a batch does not fit into the GPU's memory either ({reason}): start a new run.name= with a smaller "
-                "batches.max_tokens=, and as many more batches.accumulate="
+                "batches.max_tokens=, and as many more batches.accumulate=; after trainer.risk_after updates, go on with fewer "
+                "trainer.risk_samples="
             ) from error
 
     def read(self, batches: Sequence[Batch], tokens: int, update: int) -> Tensor:
@@ -75,7 +76,7 @@ class Gradient:
         total = torch.zeros((), device=self.device)
         self.scaler.scale(total)  # a process that has no row of the first batch has to have a scale, too
         for batch in batches:
-            if self.processes.count == 1:
+            if self.processes.count == 1 and self.config.batches.accumulate > 1:
                 self.signals.check()
             with autocast(self.device, self.dtype):
                 cost, nll = self._cost(batch.to(self.device), update)
@@ -86,7 +87,8 @@ class Gradient:
     def _cost(self, batch: Batch, update: int) -> tuple[Tensor, Tensor]:
         """What a batch costs, and its −log p(y): of the references, or, after trainer.risk_after updates, of what the model says itself."""
         settings = self.config.trainer
-        if self.risk and settings.risk_after is not None and update > settings.risk_after:
+        if settings.risk_after is not None and update > settings.risk_after:
+            assert self.risk, "trainer.risk_after needs a Risk"
             return self.risk(batch, update)
         return self.model.loss(batch.src, batch.src_lengths, batch.tgt_in, batch.tgt_out, settings.label_smoothing, settings.r_drop)
 

@@ -27,10 +27,19 @@ class Progress:
     finished: str = ""
     skipped: int = 0  # updates left out since their loss or gradient was no finite number
     skipped_in_a_row: int = 0
+    risk_began: bool = False  # whether minimum risk training has
 
     def validation_due(self, every: int) -> bool:
         """Whether the update at hand is one after which the model is validated, and has not been."""
         return self.step > 0 and self.step % every == 0 and self.validated_step != self.step
+
+    def begins_risk(self, after: int | None) -> bool:
+        """Whether minimum risk training begins now, after so many updates (None: never); True once."""
+        if self.risk_began or after is None or self.step < after:
+            return False
+        log.info("from here on: minimum risk training")
+        self.risk_began, self.without_improvement = True, 0
+        return True
 
     def take(self, metric: str, score: float) -> bool:
         """Take note of a model's score; True where it is the best so far."""

@@ -37,6 +37,10 @@ def _refuse_contradictions(config: TrainConfig, model: Seq2Seq) -> None:
         raise ConfigError(f"trainer.average={average} needs as many models that are kept: give trainer.keep={average} (it is {keep})")
     if average == 1:
         raise ConfigError("trainer.average=1: the mean of one model is that model; give 0, or 2 and more")
+    risk_after, max_steps = config.trainer.risk_after, config.trainer.max_steps
+    if risk_after is not None and max_steps is not None and risk_after >= max_steps:
+        told = f"trainer.risk_after={risk_after}: training ends before, after trainer.max_steps={max_steps}"
+        raise ConfigError(f"{told}; give a smaller one, or leave it out")
     drops = any(isinstance(part, Dropout) and part.probability > 0 for part in model.modules())
     if config.trainer.r_drop > 0 and not drops:
         told = f"trainer.r_drop={config.trainer.r_drop:g} compares two readings, which dropout alone makes different"

@@ -3,6 +3,7 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +15,16 @@ from nmt.model.seq2seq import Seq2Seq
 from nmt.tokenizer import Tokenizer
 from nmt.translator import Translator
 
-ONE_BATCH = 2**30  # sentences; what does not fit into a GPU's memory is read in halves by the caller
+ONE_BATCH = 2**30  # sentences: a batch is searched whole; what does not fit into a GPU's memory is read in halves by the caller
+
+
+class Drawn(NamedTuple):
+    """A translation: of which source, by which ids, whether it came to its end, and (r(y) − r̄) / N times how often it was drawn."""
+
+    source: Sequence[int]
+    tokens: Sequence[int]
+    finished: bool
+    advantage: float
 
 
 class Risk:
@@ -22,7 +32,7 @@ class Risk:
 
     Of each sentence x, N translations y are drawn from p(y | x). With r(y) the sentence-level BLEU of y, 0 to 1, and r̄ the mean over
     all N, the sentence costs Σ_y (r(y) − r̄) · (−log p(y | x)) / N: the score function estimate (Williams 1992, with a baseline), whose
-    derivative is that of the risk but for chance and a factor of (N − 1) / N.
+    derivative is that of the risk but for chance and a factor of (N − 1) / N. They are drawn without dropout, and learnt from with it.
     """
 
     def __init__(self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, config: TrainConfig) -> None:
@@ -35,6 +45,7 @@ class Risk:
         decode = dataclasses.replace(config.decode, temperature=1.0, top_k=0, coverage_penalty=0.0, batch_size=ONE_BATCH)
         self.model, self.samples, self.seed = model, config.trainer.risk_samples, config.run.seed
         self.translator = Translator([model], src_tokenizer, tgt_tokenizer, decode, config.data.tgt_lang, device)
+        self._tokenizers = (src_tokenizer, tgt_tokenizer)
         self.bleu = bleu_metric(config.data.tgt_lang, sentences=True)
 
     def __call__(self, batch: Batch, update: int) -> tuple[Tensor, Tensor]:
@@ -46,34 +57,39 @@ class Risk:
         device = batch.src.device
         with torch.no_grad():
             _, nll = self.model.loss(batch.src, batch.src_lengths, batch.tgt_in, batch.tgt_out, 0.0)
-        sources, targets, advantages = self._drawn(batch, update)
-        if not targets:  # all that was drawn of each sentence is equally good
+        drawn = self._drawn(batch, update)
+        if not drawn:  # all that was drawn of each sentence is equally good
             return torch.zeros((), device=device, requires_grad=True), nll
-        drawn = make_batch(sources, targets, self.translator.src_tokenizer, self.translator.tgt_tokenizer).to(device)
-        weights = torch.tensor(advantages, device=device)
-        cost, _ = self.model.loss(drawn.src, drawn.src_lengths, drawn.tgt_in, drawn.tgt_out, 0.0, weights=weights)
-        return cost, nll
+        rows = make_batch([one.source for one in drawn], [one.tokens for one in drawn], *self._tokenizers)
+        for row, one in zip(rows.tgt_out, drawn, strict=True):
+            if not one.finished:  # cut off: its end is not the model's
+                row[len(one.tokens)] = self.model.tgt_pad_id
+        rows = rows.to(device)
+        scale = max(abs(one.advantage) for one in drawn)  # small numbers would be lost in float16
+        weights = torch.tensor([one.advantage / scale for one in drawn], device=device)
+        torch.clear_autocast_cache()  # PyTorch before 2.10 keeps what was cast without gradients
+        cost, _ = self.model.loss(rows.src, rows.src_lengths, rows.tgt_in, rows.tgt_out, 0.0, weights=weights)
+        return scale * cost, nll
 
-    def _drawn(self, batch: Batch, update: int) -> tuple[list[list[int]], list[list[int]], list[float]]:
-        """Sources, different translations of each, and for each translation (r(y) − r̄) / N times how often it came, unless that is 0."""
+    def _drawn(self, batch: Batch, update: int) -> list[Drawn]:
+        """Different translations of each sentence, but those that are as good as the mean."""
         translator = self.translator
         columns = (batch.src, batch.src_lengths - 1, batch.tgt_out, batch.tgt_lengths - 1)
         pairs = [(src[:i], tgt[:j]) for src, i, tgt, j in zip(*(column.tolist() for column in columns), strict=True)]
         translator.decode = dataclasses.replace(translator.decode, seed=self.seed * 2**32 + update)
         translator.renew()
         found = translator.search([source for source, _ in pairs], self.samples)
+        translator.renew()  # what made the search fast is in the way of the gradient's memory
         references = translator.tgt_tokenizer.decode([target for _, target in pairs])
-        sources, targets, advantages = list[list[int]](), list[list[int]](), list[float]()
-        for (source, _), reference, drawn in zip(pairs, references, found, strict=True):
-            counts = Counter(one.tokens for one in drawn)
-            scores = self._scores(list(counts), reference)
-            mean = sum(score * count for score, count in zip(scores, counts.values(), strict=True)) / len(drawn)
-            for (tokens, count), score in zip(counts.items(), scores, strict=True):
+        drawn = []
+        for (source, _), reference, samples in zip(pairs, references, found, strict=True):
+            counts = Counter((one.tokens, one.finished) for one in samples)
+            scores = self._scores([tokens for tokens, _ in counts], reference)
+            mean = sum(score * count for score, count in zip(scores, counts.values(), strict=True)) / len(samples)
+            for ((tokens, finished), count), score in zip(counts.items(), scores, strict=True):
                 if score != mean:
-                    sources.append(source)
-                    targets.append(list(tokens))
-                    advantages.append((score - mean) * count / len(drawn))
-        return sources, targets, advantages
+                    drawn.append(Drawn(source, tokens, finished, (score - mean) * count / len(samples)))
+        return drawn
 
     def _scores(self, translations: Sequence[Sequence[int]], reference: str) -> list[float]:
         """The sentence-level BLEU of each, 0 to 1."""

@@ -92,7 +92,8 @@ class RunFiles:
             found = self._waiting[name] if name in self._waiting else load_checkpoint(self.folder / name)
         except (CheckpointError, OSError) as error:
             if needed and isinstance(error, UnreadableError):
-                raise
+                way_out = "try again; where it stays so, move that file away, and the next validation writes a new one"
+                raise UnreadableError(f"{error}: {way_out}") from error
             log.warning("warning: %s", error)
             return None
         if not found.about.get("scores"):

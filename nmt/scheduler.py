@@ -46,9 +46,9 @@ class Scheduler:
         floor = min(self.config.min_lr or 0.0, self.base_lr)
         return max(self.base_lr * self.scale, floor)
 
-    def validated(self, improved: bool) -> bool:
-        """Take note of a validation; True where a plateau just lowered the rate, which min_lr may have kept it from."""
-        if self.config.name != "plateau":
+    def validated(self, improved: bool, step: int) -> bool:
+        """Take note of a validation after update `step`; True where a plateau just lowered the rate, which min_lr may have kept it from."""
+        if self.config.name != "plateau" or (self.last and step >= self.last[0]):
             return False
         assert self.config.factor is not None and self.config.patience is not None
         self.waited = 0 if improved else self.waited + 1

@@ -61,7 +61,7 @@ class Trainer:
             folder: where last.pt and best.pt go.
             dtype: the type of the matrix products, float32, bfloat16 or float16.
             processes: those that train this model together. All of them do the same, each with its share of every batch; one writes.
-            signals: where `validate` looks for those that end it.
+            signals: those that end training; `validate` looks there too.
             risk: the cost of a batch after trainer.risk_after updates.
 
         Raises:
@@ -99,6 +99,8 @@ class Trainer:
                         self._validate(journal)
                     if reached := self.limit_reached():
                         break
+                    if self.progress.begins_risk(self.config.trainer.risk_after):
+                        self.average.begin_anew()
                     with self._whole_or_not_at_all():
                         self._update([next(batches) for _ in range(self.config.batches.accumulate)])
                     self._after_update(journal)
@@ -150,9 +152,6 @@ class Trainer:
     def _update(self, batches: list[Batch]) -> None:
         """One optimizer step on the mean loss per target token of all the batches together."""
         self.model.train()
-        if self.progress.step == self.config.trainer.risk_after:
-            log.info("from here on: minimum risk training, from the moving average, at learning rate %g", self.config.trainer.risk_lr)
-            self.average.begin_anew()
         self.progress.step += 1
         for group in self.optimizer.param_groups:
             group["lr"] = self.scheduler.lr(self.progress.step)
@@ -160,7 +159,7 @@ class Trainer:
         nll = self.processes.sum_gradients(self.model, self.gradient.leave(batches, tokens, self.progress.step))
         self.scaler.unscale_(self.optimizer)  # clipping must see the true gradient
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimizer.clip_norm or math.inf)
-        summed, norm = torch.stack([nll, norm]).tolist()  # the only place where an update waits for the device
+        summed, norm = torch.stack([nll, norm]).tolist()  # the only place where an update by cross entropy waits for the device
         self.recent_losses.append(summed / tokens)
         # A gradient that overflows since it is scaled up, in float16, is the scaler's business: it leaves the update out and scales less.
         if math.isfinite(summed) and (math.isfinite(norm) or (self.scaler.is_enabled() and self.scaler.get_scale() > 1)):
@@ -181,13 +180,14 @@ class Trainer:
     @contextmanager
     def _whole_or_not_at_all(self) -> Iterator[None]:
         """Where a signal ends an update between its batches, put everything back to where it was before the first of them was read."""
-        place, chance = self.batches.state_dict(), random_states()
+        place = self.batches.state_dict()
+        chance = [random_states()] if self.config.batches.accumulate > 1 else []  # else no signal is heard before the end
         try:
             yield
         except Interrupted:
             self.progress.step -= 1
             self.batches.load_state_dict(place)
-            restore_random_states([chance])
+            restore_random_states(chance)
             self.optimizer.zero_grad(set_to_none=True)
             raise
 
@@ -200,7 +200,7 @@ class Trainer:
             self.progress.validated_step = self.progress.step
             self.progress.validation_seconds = self.processes.largest(time.monotonic() - began)
             improved = validation is not None and self._note(journal, validation)
-        if validation is not None and self.scheduler.validated(improved):
+        if validation is not None and self.scheduler.validated(improved, self.progress.step):
             self._cut()
         if not self.progress.skipped_in_a_row:
             self._save_last()

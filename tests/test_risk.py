@@ -7,8 +7,9 @@ import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
 from toy_corpus import Composer
-from training import prepared, trainer_of
+from training import prepared, scored, trainer_of
 
+from nmt import pipeline
 from nmt.data.batches import Batch
 from nmt.risk import Risk
 from nmt.search import Found
@@ -42,9 +43,10 @@ def test_the_cost_is_its_definition_and_what_comes_twice_counts_twice(composed: 
     torch.testing.assert_close(nll, sum(minus_log_p(trainer, batch, row, one) for row, one in enumerate(references)).detach())
 
 
-def minus_log_p(trainer: Trainer, batch: Batch, row: int, tokens: list[int]) -> torch.Tensor:
+def minus_log_p(trainer: Trainer, batch: Batch, row: int, tokens: list[int], ended: bool = True) -> torch.Tensor:
     tokenizer = risk_of(trainer).translator.tgt_tokenizer
-    tgt_in, tgt_out = torch.tensor([[tokenizer.bos_id, *tokens]]), torch.tensor([[*tokens, tokenizer.eos_id]])
+    end = tokenizer.eos_id if ended else tokenizer.pad_id
+    tgt_in, tgt_out = torch.tensor([[tokenizer.bos_id, *tokens]]), torch.tensor([[*tokens, end]])
     length = batch.src_lengths[row : row + 1]
     return trainer.model.loss(batch.src[row : row + 1, : int(length)], length, tgt_in, tgt_out, 0.0)[0]
 
@@ -65,31 +67,81 @@ def test_chance_is_of_the_seed_the_update_and_the_sentence_alone(composed: Compo
     whole = risk._drawn(batch, 5)
     torch.manual_seed(7)
     halves = [risk._drawn(batch.rows(slice(half, None, 2)), 5) for half in (0, 1)]
-    assert sorted(whole[1]) == sorted(halves[0][1] + halves[1][1]) and whole[1]
+    assert sorted(whole) == sorted(halves[0] + halves[1]) and whole
     assert whole != risk._drawn(batch, 6)
     assert whole != risk_of(trainer_of(composed(*SETTINGS, "run.seed=2"), "other"))._drawn(batch, 5)
 
 
-def test_it_begins_after_so_many_updates_from_the_average_and_at_its_rate(composed: Composer) -> None:
+def test_it_begins_once_after_so_many_updates_from_the_average_and_at_its_rate(composed: Composer) -> None:
     trainer = trainer_of(composed(*SETTINGS, "trainer.max_steps=6", "optimizer.lr=0.01"))
     risk, began = risk_of(trainer), []
-    call, begin = Risk.__call__, trainer.average.begin_anew
+    begin = trainer.average.begin_anew
 
-    def calling(self: Risk, batch: Batch, update: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def calling(batch: Batch, update: int) -> tuple[torch.Tensor, torch.Tensor]:
         began.append((update, trainer.optimizer.param_groups[0]["lr"]))
-        return call(self, batch, update)
+        return risk(batch, update)
 
     def beginning() -> None:
         before = {name: weight.clone() for name, weight in trainer.average.weights.items()}
         begin()
         state = trainer.model.state_dict()
         assert trainer.average.updates == 0 and all(torch.equal(state[name], weight) for name, weight in before.items())
-        began.append((trainer.progress.step, None))
+        began.append((trainer.progress.step, 0.0))
 
-    trainer.gradient.risk = lambda batch, update: calling(risk, batch, update)  # type: ignore[assignment]
+    trainer.gradient.risk = calling  # type: ignore[assignment]
     trainer.average.begin_anew = beginning  # type: ignore[method-assign]
     trainer.run()
-    assert began == [(4, None), (5, 1e-4), (6, 1e-4)]
+    assert began == [(4, 0.0), (5, 1e-4), (6, 1e-4)]
+
+
+def test_a_run_that_goes_on_beyond_the_place_begins_where_it_is(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
+    pipeline.train(composed("trainer.max_steps=6", "trainer.ema_decay=0.9"))
+    caplog.set_level("INFO")
+    pipeline.train(composed(*SETTINGS, "trainer.max_steps=8"))
+    assert caplog.text.count("from here on: minimum risk training") == 1
+    pipeline.train(composed(*SETTINGS, "trainer.max_steps=9"))
+    assert caplog.text.count("from here on: minimum risk training") == 1
+
+
+def test_no_plateau_ends_it(composed: Composer) -> None:
+    plateau = (
+        "scheduler.name=plateau",
+        "scheduler.factor=0.5",
+        "scheduler.patience=0",
+        "scheduler.min_lr=0",
+        "scheduler.return_to_best=true",
+    )
+    trainer = trainer_of(composed(*SETTINGS, *plateau, "trainer.valid_every_steps=2", "trainer.max_steps=9", "optimizer.lr=0.01"))
+    scored(trainer, 9, 8, 7, 6, 5, 4)
+    trainer.run()
+    assert trainer.scheduler.scale == 1
+
+
+@pytest.mark.parametrize("variant", [("precision=fp16",), ("precision=bf16",), ("optimizer=adadelta", "precision=fp16")], ids=str)
+def test_an_update_without_anything_to_learn_from_is_one(
+    composed: Composer, monkeypatch: pytest.MonkeyPatch, variant: tuple[str, ...]
+) -> None:
+    trainer = trainer_of(composed(*SETTINGS, *variant, "trainer.risk_after=0", "trainer.max_steps=2"))
+    same = Found((5, 6), 0.0, 0.0, True, torch.zeros(0))
+    monkeypatch.setattr(risk_of(trainer).translator, "search", lambda sources, count: [[same] * count for _ in sources])
+    before = {name: weight.clone() for name, weight in trainer.model.state_dict().items()}
+    trainer._update([next(trainer.batches)])
+    assert trainer.progress.step == 1 and trainer.progress.skipped == 0
+    assert all(torch.equal(weight, before[name]) for name, weight in trainer.model.state_dict().items())
+
+
+def test_what_was_cut_off_has_no_end_that_it_is_blamed_for(composed: Composer, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = trainer_of(composed(*SETTINGS, "model.dropout=0"))
+    batch, risk = next(trainer.batches).rows(slice(0, 1)), risk_of(trainer)
+    reference = tuple(batch.tgt_out[0, :-1].tolist())
+    costs = []
+    for ended in (True, False):
+        found = [[Found(reference, 0.0, 0.0, True, torch.zeros(0)), Found(reference[:1], 0.0, 0.0, ended, torch.zeros(0))]]
+        monkeypatch.setattr(risk.translator, "search", lambda sources, count, found=found: found)
+        costs.append(risk(batch, 1)[0])
+    end = minus_log_p(trainer, batch, 0, list(reference[:1])) - minus_log_p(trainer, batch, 0, list(reference[:1]), ended=False)
+    (advantage,) = (one.advantage for one in risk._drawn(batch, 1) if not one.finished)
+    torch.testing.assert_close(costs[0] - costs[1], advantage * end, atol=1e-5, rtol=1e-4)
 
 
 def test_what_is_drawn_gets_better(composed: Composer) -> None:

@@ -32,24 +32,26 @@ def test_inverse_square_root_is_continuous_at_the_end_of_the_warm_up() -> None:
 
 def test_a_plateau_cuts_the_rate_after_its_patience_and_not_below_the_floor() -> None:
     scheduler = schedule("plateau", factor=0.5, patience=1, min_lr=0.03)
-    assert [scheduler.validated(improved) for improved in (True, False, False, False, True, False, False)] == [
+    assert [scheduler.validated(improved, 1) for improved in (True, False, False, False, True, False, False)] == [
         False, False, True, False, False, False, True,
     ]  # fmt: skip
     assert scheduler.lr(10) == pytest.approx(0.03)
-    assert not any(scheduler.validated(False) for _ in range(10)), "there is nothing left to cut"
+    assert not any(scheduler.validated(False, 1) for _ in range(10)), "there is nothing left to cut"
     assert scheduler.lr(10) == pytest.approx(0.03)
 
 
 def test_the_schedule_ends_where_another_rate_begins() -> None:
     scheduler = Scheduler(SchedulerConfig("inverse_sqrt", 4, None, None, None, False), 0.1, last=(8, 0.001))
+    plateau = Scheduler(SchedulerConfig("plateau", 4, 0.5, 0, 0.0, True), 0.1, last=(8, 0.001))
+    assert plateau.validated(False, 7) and not plateau.validated(False, 8) and plateau.scale == 0.5
     assert [scheduler.lr(step) for step in (4, 8, 9, 100)] == pytest.approx([0.1, 0.1 / 2**0.5, 0.001, 0.001])
 
 
 def test_the_state_goes_on() -> None:
     first, second = (schedule("plateau", factor=0.5, patience=1, min_lr=0.0) for _ in range(2))
-    first.validated(False)
+    first.validated(False, 1)
     second.load_state_dict(first.state_dict())
-    assert second.validated(False) and second.lr(1) == pytest.approx(0.05)
+    assert second.validated(False, 1) and second.lr(1) == pytest.approx(0.05)
 
 
 def test_a_plateau_needs_its_settings() -> None:

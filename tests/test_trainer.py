@@ -30,7 +30,7 @@ VARIANTS = [
     ("batches.sampling=0.3", "batches.accumulate=2", "batches.max_tokens=1000"),
     ("tokenizer=unigram", "tokenizer.vocab_size=320", "batches.sampling=0.3", "precision=fp16"),
     ("trainer.average=2", "trainer.keep=2", "trainer.ema_decay=0.9"),
-    ("trainer.risk_after=6", "trainer.risk_samples=3", "batches.accumulate=2", "trainer.ema_decay=0.9", "model.dropout=0.3"),
+    ("trainer.risk_after=6", "trainer.risk_samples=3", "precision=bf16", "batches.accumulate=2", "trainer.ema_decay=0.9"),
     ("trainer.r_drop=2.5", "batches.accumulate=2", "model.dropout=0.3"),
     ("scheduler.return_to_best=true", "scheduler.patience=0", "optimizer.lr=0.3", "trainer.valid_every_steps=4", "trainer.ema_decay=0.5"),
 ]
