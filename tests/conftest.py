@@ -1,5 +1,6 @@
 """What several test files share: a small parallel corpus, composed configurations, tokenizers and a model."""
 
+import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,13 @@ def signals() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def spoken() -> Iterator[None]:
+    """The program says what it says by default, whatever a command before has silenced."""
+    yield
+    logging.getLogger("nmt").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
