@@ -35,10 +35,11 @@ class Progress:
 
     def begins_risk(self, after: int | None) -> bool:
         """Whether minimum risk training begins now, after so many updates (None: never); True once."""
-        if self.risk_began or after is None or self.step < after:
+        began, self.risk_began = self.risk_began, after is not None and self.step >= after  # a later place may have been set since
+        if began or not self.risk_began:
             return False
         log.info("from here on: minimum risk training")
-        self.risk_began, self.without_improvement = True, 0
+        self.without_improvement = 0
         return True
 
     def take(self, metric: str, score: float) -> bool:

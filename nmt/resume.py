@@ -1,6 +1,7 @@
 """What a run goes on from, and whether a command may go on with it: the same experiment on the same data, with other limits at most."""
 
 import dataclasses
+import itertools
 import logging
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
@@ -58,7 +59,7 @@ def newest(folder: Path) -> Checkpoint | None:
             told = damaged or f"there is no {folder / LAST}"
             log.warning("warning: %s; going on from %s, of update %d", told, path, checkpoint.about.get("step", 0))
             if damaged:
-                (folder / LAST).replace(folder / "damaged.pt")
+                _set_aside(folder / LAST)
         return checkpoint
     if isinstance(damaged, _StatelessError):  # which says what to do
         raise damaged
@@ -66,6 +67,14 @@ def newest(folder: Path) -> Checkpoint | None:
         best = f"finetune_from={folder / 'best.pt'} with another run.name=" if (folder / "best.pt").exists() else "run.name=another"
         raise CheckpointError(f"{damaged}; no other state of the run can be used: give {best} to begin anew")
     return None
+
+
+def _set_aside(path: Path) -> None:
+    """Call what is damaged damaged.pt, in place of an older one; where one of the two is a folder, by a name that is free."""
+    aside = path.with_name("damaged.pt")
+    if path.is_dir() or aside.is_dir():
+        aside = next(free for number in itertools.count(1) if not (free := path.with_name(f"damaged-{number}.pt")).exists())
+    path.replace(aside)
 
 
 def _state(path: Path) -> Checkpoint:

@@ -63,6 +63,7 @@ class RunFiles:
 
         Raises:
             UnreadableError: it is there, and cannot be read now; the next validation would replace it by what may be worse.
+            CheckpointError: something is there that is no file, and in the way of a new one.
         """
         best = self._usable("best.pt", needed=True)
         if best is None:
@@ -88,6 +89,8 @@ class RunFiles:
 
         Where it is there and cannot be read now, that is an error if it is `needed`.
         """
+        if needed and (path := self.folder / name).exists() and not path.is_file():
+            raise CheckpointError(f"{path} is a folder or no regular file: move it away, and the next validation writes a new one")
         try:
             found = self._waiting[name] if name in self._waiting else load_checkpoint(self.folder / name)
         except (CheckpointError, OSError) as error:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a clone to a translator whose attention you can look at: set-up, then at most 6 minutes on 2 CPU cores.
+# From a clone to a translator whose attention you can look at: set-up, then at most 4 minutes of training and 2 of the rest on 2 CPU cores.
 # Run it again and it reuses what is done; interrupt it and it goes on. Everything lands in runs/quickstart/.
 set -euo pipefail
 cd "$(dirname "$0")/.."

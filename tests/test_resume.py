@@ -49,8 +49,8 @@ def folder_of(config: TrainConfig) -> Path:
 def spoil(path: Path) -> None:
     """Turn some bytes around in the middle of a file."""
     content = bytearray(path.read_bytes())
-    middle = len(content) // 2
-    content[middle : middle + 64] = bytes(byte ^ 255 for byte in content[middle : middle + 64])
+    middle = slice(len(content) // 2, len(content) // 2 + 1024)  # more than a zip leaves unread between its files
+    content[middle] = bytes(byte ^ 255 for byte in content[middle])
     path.write_bytes(content)
 
 
@@ -102,6 +102,28 @@ def test_a_last_that_cannot_be_read_now_is_left_as_it_is(composed: Composer, mon
         with pytest.raises(UnreadableError, match=r"cannot read checkpoint .*best\.pt: Input/output error"):
             pipeline.train(composed())
     assert newest(folder) and not (folder / "damaged.pt").exists()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_in_the_place_of_best_is_told_before_training_goes_on(composed: Composer, make: Callable[[Path], None]) -> None:
+    pipeline.train(composed("trainer.max_steps=7"))
+    best = folder_of(composed()) / "best.pt"
+    best.unlink()
+    make(best)
+    with pytest.raises(CheckpointError, match=r"best\.pt is a folder or no regular file: move it away"):
+        pipeline.train(composed("trainer.max_steps=8"))
+
+
+@pytest.mark.parametrize("folders", [("last.pt",), ("damaged.pt",), ("last.pt", "damaged.pt")])
+def test_a_folder_in_the_way_of_what_is_set_aside_ends_no_run(composed: Composer, folders: tuple[str, ...]) -> None:
+    pipeline.train(composed("trainer.max_steps=7"))
+    folder = folder_of(composed())
+    (folder / "last.pt").write_bytes(b"junk")
+    (folder / "damaged.pt").write_bytes(b"older")
+    for name in folders:
+        (folder / name).unlink()
+        (folder / name).mkdir()
+    assert newest(folder) and not (folder / "last.pt").exists() and (folder / "damaged-1.pt").exists()
 
 
 def test_pieces_that_were_learned_anew_are_not_those_of_the_model(composed: Composer, monkeypatch: pytest.MonkeyPatch) -> None:

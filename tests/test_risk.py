@@ -101,6 +101,8 @@ def test_a_run_that_goes_on_beyond_the_place_begins_where_it_is(composed: Compos
     assert caplog.text.count("from here on: minimum risk training") == 1
     pipeline.train(composed(*SETTINGS, "trainer.max_steps=9"))
     assert caplog.text.count("from here on: minimum risk training") == 1
+    pipeline.train(composed(*SETTINGS, "trainer.max_steps=12", "trainer.risk_after=11"))
+    assert caplog.text.count("from here on: minimum risk training") == 2
 
 
 def test_no_plateau_ends_it(composed: Composer) -> None:
