@@ -85,7 +85,7 @@ class Gradient:
         return total
 
     def _cost(self, batch: Batch, update: int) -> tuple[Tensor, Tensor]:
-        """What a batch costs, and its −log p(y): of the references, or, after trainer.risk_after updates, of what the model says itself."""
+        """What a batch costs, by cross entropy or, after trainer.risk_after updates, by its risk; and −log p(y) of its references."""
         settings = self.config.trainer
         if settings.risk_after is not None and update > settings.risk_after:
             assert self.risk, "trainer.risk_after needs a Risk"

@@ -45,7 +45,6 @@ class Risk:
         decode = dataclasses.replace(config.decode, temperature=1.0, top_k=0, coverage_penalty=0.0, batch_size=ONE_BATCH)
         self.model, self.samples, self.seed = model, config.trainer.risk_samples, config.run.seed
         self.translator = Translator([model], src_tokenizer, tgt_tokenizer, decode, config.data.tgt_lang, device)
-        self._tokenizers = (src_tokenizer, tgt_tokenizer)
         self.bleu = bleu_metric(config.data.tgt_lang, sentences=True)
 
     def __call__(self, batch: Batch, update: int) -> tuple[Tensor, Tensor]:
@@ -54,13 +53,14 @@ class Risk:
         Returns:
             The sum of what the sentences cost, and the sum of −log p of the reference's tokens, which has no gradient: float32 scalars.
         """
-        device = batch.src.device
+        device, translator = batch.src.device, self.translator
         with torch.no_grad():
             _, nll = self.model.loss(batch.src, batch.src_lengths, batch.tgt_in, batch.tgt_out, 0.0)
         drawn = self._drawn(batch, update)
         if not drawn:  # all that was drawn of each sentence is equally good
             return torch.zeros((), device=device, requires_grad=True), nll
-        rows = make_batch([one.source for one in drawn], [one.tokens for one in drawn], *self._tokenizers)
+        sources, targets = [one.source for one in drawn], [one.tokens for one in drawn]
+        rows = make_batch(sources, targets, translator.src_tokenizer, translator.tgt_tokenizer)
         for row, one in zip(rows.tgt_out, drawn, strict=True):
             if not one.finished:  # cut off: its end is not the model's
                 row[len(one.tokens)] = self.model.tgt_pad_id
