@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from nmt.errors import ConfigError, TrainingError
-from nmt.interruption import Interrupted
+from nmt.interruption import Interrupted, Signals
 
 T = TypeVar("T")
 PATIENCE = datetime.timedelta(days=1)  # while the first prepares a corpus the others wait; torchrun ends all where one ends
@@ -112,6 +112,11 @@ class Processes:
         sums: Sequence[Tensor] = torch.split(flat, [tensor.numel() for tensor in tensors])
         torch._foreach_copy_(tensors[:-1], [part.view_as(tensor) for part, tensor in zip(sums[:-1], tensors[:-1], strict=True)])
         return sums[-1].view_as(loss)
+
+    def check(self, signals: Signals) -> None:
+        """Raises Interrupted in all processes, with the same number, if a signal has come to any of them."""
+        if number := int(self.largest(signals.number or 0)):
+            raise Interrupted(number)
 
     def wait(self) -> None:
         """Wait for all."""

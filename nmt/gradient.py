@@ -1,7 +1,7 @@
 """The gradient of an update: of a process's share of its batches, in halves where they do not fit; and what to say when it is no number."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -38,14 +38,13 @@ class Gradient:
         self.processes, self.signals, self.risk = processes, signals, risk
         self.device = next(model.parameters()).device
         self.split = False  # whether a batch did not fit into the GPU's memory once
+        self.asked = 0  # before how many of the update's batches all processes have asked one another for signals
 
     def leave(self, batches: Sequence[Batch], tokens: int, update: int) -> Tensor:
         """Leave the gradient of this process's share, and return its −log p(y), summed; a share too large for the GPU is read in halves."""
-        share = batches
-        if self.processes.count > 1:
-            share = [batch.rows(self.processes.share) for batch in batches if batch.src.shape[0] > self.processes.rank]
+        self.asked = 0
         try:
-            return self.read(share, tokens, update)
+            return self._read(batches, tokens, update)
         except torch.OutOfMemoryError as error:
             reason = str(error).split("\n")[0]
         # Only here, out of the handler, is what the error held of the failed attempt free.
@@ -57,9 +56,8 @@ class Gradient:
                 self.config.batches.max_tokens,
             )
         self.split = True
-        halves = [batch.rows(slice(half, None, 2)) for batch in share for half in range(min(2, batch.src.shape[0]))]
         try:
-            return self.read(halves, tokens, update)
+            return self._read(batches, tokens, update, parts=2)
         except torch.OutOfMemoryError as error:
             raise TrainingError(
                 f"half a batch does not fit into the GPU's memory either ({reason}): start a new run.name= with a smaller "
@@ -67,22 +65,43 @@ class Gradient:
                 "trainer.risk_samples="
             ) from error
 
-    def read(self, batches: Sequence[Batch], tokens: int, update: int) -> Tensor:
-        """Add the gradient of the mean loss per token to what is there; the −log p(y) of the batches, summed.
+    def _read(self, batches: Sequence[Batch], tokens: int, update: int, parts: int = 1) -> Tensor:
+        """Add the gradient of the mean loss per token, of this process's share, to what is there; the share's −log p(y), summed.
+
+        Args:
+            batches: of the update, whole.
+            tokens: target tokens of the update, of all processes.
+            update: its number.
+            parts: how many parts each share is read in.
 
         Raises:
-            Interrupted: a signal has come; not of several processes, all of which have to hear of it at the same place.
+            Interrupted: a signal has come to one of the processes; all of them raise it, before the same batch.
         """
         total = torch.zeros((), device=self.device)
         self.scaler.scale(total)  # a process that has no row of the first batch has to have a scale, too
-        for batch in batches:
-            if self.processes.count == 1 and self.config.batches.accumulate > 1:
-                self.signals.check()
-            with autocast(self.device, self.dtype):
-                cost, nll = self._cost(batch.to(self.device), update)
-            torch.autograd.backward(self.scaler.scale(cost / tokens))
-            total += nll.detach()
+        for number, batch in enumerate(batches):
+            self._ask_before(number)
+            for part in self._share(batch, parts):
+                with autocast(self.device, self.dtype):
+                    cost, nll = self._cost(part.to(self.device), update)
+                torch.autograd.backward(self.scaler.scale(cost / tokens))
+                total += nll.detach()
         return total
+
+    def _share(self, batch: Batch, parts: int) -> Iterator[Batch]:
+        """This process's rows of a batch, in so many parts; a part that would have no row is left out."""
+        first, step, rows = self.processes.rank, self.processes.count, batch.src.shape[0]
+        if step * parts == 1:
+            yield batch
+        else:
+            starts = range(first, min(first + step * parts, rows), step)
+            yield from (batch.rows(slice(start, None, step * parts)) for start in starts)
+
+    def _ask_before(self, number: int) -> None:
+        """Raise Interrupted where a signal has come; an update of one batch hears of it at its end, and a second try does not ask again."""
+        if self.config.batches.accumulate > 1 and number == self.asked:
+            self.asked += 1
+            self.processes.check(self.signals)
 
     def _cost(self, batch: Batch, update: int) -> tuple[Tensor, Tensor]:
         """What a batch costs, by cross entropy or, after trainer.risk_after updates, by its risk; and −log p(y) of its references."""

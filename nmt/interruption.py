@@ -1,4 +1,4 @@
-"""A clean end of training on Ctrl-C, SIGTERM or a closed terminal: after a batch, or at once within a validation."""
+"""A clean end of training on Ctrl-C, SIGTERM or a closed terminal: after an update, between its batches, or at once within a validation."""
 
 import signal
 from collections.abc import Iterator

@@ -124,8 +124,7 @@ class Trainer:
             self._report(journal)
         if step % limits.save_every_steps == 0 and not self.progress.skipped_in_a_row:
             self._save_last()
-        if number := int(self.processes.largest(self.signals.number or 0)):  # it may have reached some of the processes only
-            raise Interrupted(number)
+        self.processes.check(self.signals)  # one may have reached some of the processes only
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on exactly where `checkpoint`, a last.pt, was written."""

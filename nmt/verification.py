@@ -99,13 +99,13 @@ def _made(folder: Path) -> Path:
 
 def _kill_at(trainer: Trainer, last: int) -> Trainer:
     """The trainer, which is killed when it has read the batches of an update and made nothing of them yet."""
-    read = trainer.gradient.read
+    leave = trainer.gradient.leave
 
-    def reading(batches: Sequence[Batch], tokens: int, update: int) -> Tensor:
-        nll = read(batches, tokens, update)
+    def leaving(batches: Sequence[Batch], tokens: int, update: int) -> Tensor:
+        nll = leave(batches, tokens, update)
         if update == last:
             raise Killed
         return nll
 
-    trainer.gradient.read = reading  # type: ignore[method-assign]
+    trainer.gradient.leave = leaving  # type: ignore[method-assign]
     return trainer

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ from nmt.distributed import joined
 SETTINGS = ["model.dropout=0", "trainer.keep=2", "trainer.average=2", "trainer.valid_every_steps=4", "trainer.max_steps=10"]
 
 
-def torchrun(*arguments: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "nmt", "train", *arguments]
+def torchrun(*arguments: str, program: Sequence[str] = ("-m", "nmt")) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *program, "train", *arguments]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
@@ -68,6 +69,40 @@ def test_a_signal_ends_both_with_one_checkpoint_and_they_go_on_exactly(settings:
         assert run.returncode == 0, told
     calm, stopped_ = (load_checkpoint(f"runs/{name}/last.pt") for name in ("calm", "stopped"))
     torch.testing.assert_close(calm.model, stopped_.model, atol=0, rtol=0)
+
+
+def test_a_signal_to_one_between_the_batches_of_an_update_ends_both_before_it(settings: list[str]) -> None:
+    """Also after one of them alone has read its share once more, in halves."""
+    program = Path("signalled.py")
+    program.write_text("""
+import os, signal, sys
+import torch
+from nmt.cli import main
+from nmt.model.seq2seq import Seq2Seq
+
+rank, calls, loss = int(os.environ["RANK"]), 0, Seq2Seq.loss
+
+def disturbed(model, *arguments):
+    global calls
+    calls += model.training
+    if model.training and rank == 0 and calls == 5:
+        raise torch.OutOfMemoryError("in the second batch of the second update")
+    if model.training and rank == 1 and calls == 8 and "stopped" in " ".join(sys.argv):
+        signal.raise_signal(signal.SIGTERM)  # in the second batch of the third
+    return loss(model, *arguments)
+
+Seq2Seq.loss = disturbed
+sys.exit(main(sys.argv[1:]))
+""")
+    settings = [*settings, "model.dropout=0.3", "batches.accumulate=3", "trainer.max_steps=5", "run.device=cpu"]
+    with torchrun(*settings, "run.name=stopped", program=[str(program)]) as stopped:
+        told = stopped.communicate()[1]
+    assert stopped.returncode != 0 and "saved after update 2" in told and "in halves" in told, told
+    with torchrun(*settings, "run.name=stopped") as stopped, torchrun(*settings, "run.name=calm", program=[str(program)]) as calm:
+        told = [run.communicate()[1] for run in (stopped, calm)]
+    assert stopped.returncode == calm.returncode == 0, told
+    models = [load_checkpoint(f"runs/{name}/last.pt").model for name in ("calm", "stopped")]
+    torch.testing.assert_close(*models, atol=0, rtol=0)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the names of threads are read from Linux")
