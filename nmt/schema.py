@@ -95,9 +95,11 @@ def complete(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unknown_setting(key: str, known: list[str]) -> str:
-    """The message for a setting that does not exist, with the nearest one that does."""
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    return f"there is no setting {key}" + (f"; did you mean {close[0]}?" if close else f"; there are {', '.join(sorted(known))}")
+    """The message for a setting that does not exist, with the nearest one that does: by its whole name, its last word or its group."""
+    words = {name.rpartition(".")[2]: name for name in known} | {name.partition(".")[0]: name.partition(".")[0] for name in known}
+    words |= {name: name for name in known}
+    close = difflib.get_close_matches(key, words, n=1, cutoff=0.6)
+    return f"there is no setting {key}" + (f"; did you mean {words[close[0]]}?" if close else f"; there are {', '.join(sorted(known))}")
 
 
 def settings(kind: type, prefix: str = "") -> dict[str, Any]:
