@@ -101,6 +101,7 @@ class Trainer:
                         break
                     if self.progress.begins_risk(self.config.trainer.risk_after):
                         self.average.begin_anew()
+                        self.optimizer.state.clear()  # its moments are those of another cost
                     with self._whole_or_not_at_all():
                         self._update([next(batches) for _ in range(self.config.batches.accumulate)])
                     self._after_update(journal)

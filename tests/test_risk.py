@@ -92,6 +92,7 @@ def test_it_begins_once_after_so_many_updates_from_the_average_and_at_its_rate(c
     trainer.average.begin_anew = beginning  # type: ignore[method-assign]
     trainer.run()
     assert began == [(4, 0.0), (5, 1e-4), (6, 1e-4)]
+    assert {int(state["step"]) for state in trainer.optimizer.state.values()} == {2}  # moments of another cost would scale this one's
 
 
 def test_a_run_that_goes_on_beyond_the_place_begins_where_it_is(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
