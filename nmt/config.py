@@ -161,6 +161,7 @@ class TrainerConfig:
     r_drop: Annotated[float, Range(0, 100), Absent(0.0)]
     risk_after: Annotated[CountOrZero | None, Absent(None)]
     risk_samples: Annotated[int, Range(2, 1000), Absent(6)]
+    risk_temperature: Annotated[Positive, Absent(1.0)]
     risk_lr: Annotated[Positive, Absent(1e-4)]
     samples: CountOrZero
     max_skipped: Annotated[Count, Absent(10)]

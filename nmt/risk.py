@@ -30,9 +30,11 @@ class Drawn(NamedTuple):
 class Risk:
     """The cost whose gradient is an estimate of that of the risk, the expected 1 − BLEU of the model's translations (Shen et al. 2016).
 
-    Of each sentence x, N translations y are drawn from p(y | x). With r(y) the sentence-level BLEU of y, 0 to 1, and r̄ the mean over
-    all N, the sentence costs Σ_y (r(y) − r̄) · (−log p(y | x)) / N: the score function estimate (Williams 1992, with a baseline), whose
-    derivative is that of the risk but for chance and a factor of (N − 1) / N. They are drawn without dropout, and learnt from with it.
+    Of each sentence x, N translations y are drawn from p(y | x), sharpened by a temperature: label smoothing leaves every word some
+    probability, so that most translations drawn from p itself hold a word of mere chance, and differ in reward by that. With r(y) the
+    sentence-level BLEU of y, 0 to 1, and r̄ the mean over all N, the sentence costs Σ_y (r(y) − r̄) · (−log p(y | x)) / N: the score
+    function estimate (Williams 1992, with a baseline), whose derivative is, at temperature 1, that of the risk but for chance and a
+    factor of (N − 1) / N. They are drawn without dropout, and learnt from with it.
     """
 
     def __init__(self, model: Seq2Seq, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, config: TrainConfig) -> None:
@@ -42,7 +44,8 @@ class Risk:
             ConfigError: the tokenizer of BLEU for the target language is not installed.
         """
         device = next(model.parameters()).device
-        decode = dataclasses.replace(config.decode, temperature=1.0, top_k=0, coverage_penalty=0.0, batch_size=ONE_BATCH)
+        temperature = config.trainer.risk_temperature
+        decode = dataclasses.replace(config.decode, temperature=temperature, top_k=0, coverage_penalty=0.0, batch_size=ONE_BATCH)
         self.model, self.samples, self.seed = model, config.trainer.risk_samples, config.run.seed
         self.translator = Translator([model], src_tokenizer, tgt_tokenizer, decode, config.data.tgt_lang, device)
         self.bleu = bleu_metric(config.data.tgt_lang, sentences=True)

@@ -36,7 +36,14 @@ def calls(settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """The calls of `nmt`, which runs in this process and folder, and trains small models for a second."""
     kept = ("data", "run.name", "model=", "batches", "trainer")
     small = [setting for setting in settings if not setting.startswith(kept)]
-    small += ["batches.max_tokens=1000", "trainer.max_steps=8", "trainer.valid_every_steps=4", "trainer.samples=0", "run.threads=1"]
+    small += [
+        "batches.max_tokens=1000",
+        "trainer.max_steps=8",
+        "trainer.valid_every_steps=4",
+        "trainer.samples=0",
+        "trainer.risk_after=null",
+        "run.threads=1",
+    ]
     small += ["decode.max_length_ratio=0.5", "decode.max_length_extra=4"]  # TER takes long for long nonsense
     calls: list[tuple[str, ...]] = []
 

@@ -72,6 +72,14 @@ def test_chance_is_of_the_seed_the_update_and_the_sentence_alone(composed: Compo
     assert whole != risk_of(trainer_of(composed(*SETTINGS, "run.seed=2"), "other"))._drawn(batch, 5)
 
 
+def test_the_colder_the_fewer_translations_are_drawn(composed: Composer) -> None:
+    drawn = {}
+    for temperature in (0.001, 1.0):
+        trainer = trainer_of(composed(*SETTINGS, f"trainer.risk_temperature={temperature}"), str(temperature))
+        drawn[temperature] = risk_of(trainer)._drawn(next(trainer.batches), 5)
+    assert drawn[1.0] and not drawn[0.001]  # where all are the most probable one, none is better than the mean
+
+
 def test_it_begins_once_after_so_many_updates_from_the_average_and_at_its_rate(composed: Composer) -> None:
     trainer = trainer_of(composed(*SETTINGS, "trainer.max_steps=6", "optimizer.lr=0.01"))
     risk, began = risk_of(trainer), []
