@@ -83,7 +83,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         source, target = (Tokenizer(content[name].numpy().tobytes()) for name in ("src_tokenizer", "tgt_tokenizer"))
         config = load(TrainConfig, complete(TrainConfig, content["config"]))
         model, about, training = (content[name] for name in ("model", "about", "training"))
-    except (NmtError, KeyError, AttributeError) as error:
+    except (NmtError, KeyError, AttributeError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{path} cannot be used by this version: {error}") from error
     if not all(isinstance(part, dict) for part in (model, about, training)) or not all(isinstance(x, Tensor) for x in model.values()):
         raise CheckpointError(f"{path} is no checkpoint of this program: its model, about and training are not what they should be")

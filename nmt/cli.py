@@ -185,7 +185,7 @@ def _explain(error: Exception, verb: str) -> str:
         name = (key[2] or key[1]).split("[")[0]  # which may be one of a list
         known = list(settings(VERBS[verb][0]))
         if name not in known:
-            return unknown_setting(name, known)
+            return unknown_setting(name, [*known, "experiment"] if VERBS[verb][0] is TrainConfig else known)
     if option := re.search(r"Could not find '([^']+)/([^'/]+)'", text):
         return _no_option(option[1], option[2])
     if "Config group override must be a string" in text:

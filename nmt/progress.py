@@ -45,7 +45,8 @@ class Progress:
     def take(self, metric: str, score: float) -> bool:
         """Take note of a model's score; True where it is the best so far."""
         improved = is_better(metric, score, self.best)
-        self.without_improvement = 0 if improved else self.without_improvement + 1
+        if self.best is not None:  # else it is compared with none: the first, or where best.pt was lost, which gives no more patience
+            self.without_improvement = 0 if improved else self.without_improvement + 1
         if improved:
             self.best, self.best_step = score, self.step
         return improved

@@ -41,6 +41,9 @@ def _refuse_contradictions(config: TrainConfig, model: Seq2Seq) -> None:
     if risk_after is not None and max_steps is not None and risk_after >= max_steps:
         told = f"trainer.risk_after={risk_after}: training ends before, after trainer.max_steps={max_steps}"
         raise ConfigError(f"{told}; give a smaller one, or leave it out")
+    if risk_after is not None and config.trainer.metric in ("loss", "perplexity"):
+        told = f"trainer.metric={config.trainer.metric} chooses best.pt, but trainer.risk_after={risk_after} raises BLEU at its cost"
+        raise ConfigError(f"{told}; give trainer.metric=bleu or chrf, or leave trainer.risk_after out")
     drops = any(isinstance(part, Dropout) and part.probability > 0 for part in model.modules())
     if config.trainer.r_drop > 0 and not drops:
         told = f"trainer.r_drop={config.trainer.r_drop:g} compares two readings, which dropout alone makes different"

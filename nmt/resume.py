@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import logging
 from collections.abc import Container, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +70,32 @@ def newest(folder: Path) -> Checkpoint | None:
     return None
 
 
+def set_best_aside(folder: Path, config: TrainConfig) -> None:
+    """Where a run begins, keep the best.pt of one before, whose states are gone, by a name that is free.
+
+    That of the first validation stays: a run of the same settings that was killed before it had saved a state makes the same again.
+    """
+    path = folder / "best.pt"
+    if not path.is_file():
+        return
+    with suppress(CheckpointError):
+        best = load_checkpoint(path)
+        if best.config == config and best.about.get("step", 0) <= config.trainer.valid_every_steps:
+            return
+    aside = _free(path)
+    path.replace(aside)
+    log.warning("warning: %s has no last.pt to go on from, and begins anew; its best.pt is %s now", folder, aside)
+
+
 def _set_aside(path: Path) -> None:
     """Call what is damaged damaged.pt, in place of an older one; where one of the two is a folder, by a name that is free."""
     aside = path.with_name("damaged.pt")
-    if path.is_dir() or aside.is_dir():
-        aside = next(free for number in itertools.count(1) if not (free := path.with_name(f"damaged-{number}.pt")).exists())
-    path.replace(aside)
+    path.replace(_free(aside) if path.is_dir() or aside.is_dir() else aside)
+
+
+def _free(path: Path) -> Path:
+    """The path with the lowest number in its name that nothing has."""
+    return next(free for number in itertools.count(1) if not (free := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists())
 
 
 def _state(path: Path) -> Checkpoint:

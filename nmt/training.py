@@ -25,7 +25,7 @@ from nmt.files import held, make_folder
 from nmt.interruption import Interrupted, Signals
 from nmt.metrics import shown
 from nmt.rehearsal import rehearse
-from nmt.resume import LAST, inherited, newest, refuse_changes, text_changed
+from nmt.resume import LAST, inherited, newest, refuse_changes, set_best_aside, text_changed
 from nmt.risk import Risk
 from nmt.trainer import Trainer
 from nmt.translator import Translator, build_model, check_weights
@@ -54,7 +54,9 @@ def train(config: TrainConfig) -> int:
             trainer = build_trainer(config, corpus, device, folder, processes)
             if last:
                 _go_on(trainer, last, digests)
-            elif parent:
+            elif processes.first:
+                set_best_aside(folder, config)
+            if parent and not last:
                 trainer.average.move_to(parent.model)
             return _run_to_the_end(trainer, folder)
 
@@ -121,9 +123,15 @@ def _run_to_the_end(trainer: Trainer, folder: Path) -> int:
     try:
         reached = trainer.run()
     except Interrupted as stop:
-        log.info("%s: saved after update %d; the same command goes on from there", stop, trainer.files.saved_step)
+        if trainer.files.saved_step == progress.step:
+            log.info("%s: saved after update %d; the same command goes on from there", stop, progress.step)
+        else:
+            told = f"saved is update {trainer.files.saved_step}" if trainer.files.saved_step else "nothing is saved"
+            log.error("warning: %s: update %d could not be saved, %s; the same command goes on from there", stop, progress.step, told)
         return 128 + stop.number
     log.info("stopped at update %d by %s", progress.step, reached)
+    if (risk_after := trainer.config.trainer.risk_after) is not None and not progress.risk_began:
+        log.warning("warning: trainer.risk_after=%d was not reached: there was no minimum risk training", risk_after)
     if progress.best is not None and progress.averaged is None:
         log.info("best %s %s after update %d: %s", metric, shown(progress.best), progress.best_step, folder / "best.pt")
     return 128 + trainer.signals.number if trainer.signals.number else 0  # one that came at the very end ends a --multirun too

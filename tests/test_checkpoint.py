@@ -88,6 +88,15 @@ def test_a_setting_that_every_checkpoint_has_must_not_be_missing(checkpoint: Che
         load_checkpoint(tmp_path / "a.pt")
 
 
+@pytest.mark.parametrize("model", [torch.zeros(3, dtype=torch.bfloat16), torch.zeros(3, requires_grad=True), torch.zeros(3), "text"])
+def test_a_tokenizer_that_is_none_is_refused_in_one_line(checkpoint: Checkpoint, tmp_path: Path, model: object) -> None:
+    save_checkpoint(tmp_path / "a.pt", checkpoint)
+    content = torch.load(tmp_path / "a.pt", weights_only=True) | {"src_tokenizer": model}
+    torch.save(content | {"digest": digest(content)}, tmp_path / "a.pt")
+    with pytest.raises(CheckpointError, match=r"a\.pt (cannot be used by this version|is no checkpoint of this program)"):
+        load_checkpoint(tmp_path / "a.pt")
+
+
 def test_one_matrix_under_two_names_is_stored_once(checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "cpu", torch.Tensor.clone)  # as a move from another device does
     matrix = torch.randn(100, 1000)

@@ -190,6 +190,7 @@ COMMON = ["data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.train=[/n
         (["train", "data=nosuch"], "there is no data=nosuch; there are files"),
         (["train", "model=smal"], "did you mean small?"),
         (["train", "modle=tiny"], "there is no setting modle; did you mean model?"),
+        (["train", "experiments=quickstart"], "did you mean experiment?"),
         (["train", "lr=0.1"], "there is no setting lr; did you mean optimizer.lr?"),
         (["train", *COMMON, "trainer.max_stepz=3"], "there is no setting trainer.max_stepz; did you mean trainer.max_steps?"),
         (["train", *COMMON, "+trainer.max_stepz=3"], "there is no setting trainer.max_stepz; did you mean trainer.max_steps?"),

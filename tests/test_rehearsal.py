@@ -24,6 +24,8 @@ from nmt.rehearsal import rehearse
         ("optimizer.beta1=null", "optimizer.beta1 is null, but optimizer.name=adam needs it"),
         ("decode.top_k=5", "decode.top_k=5 is for sampling"),
         ("decode.coverage_penalty=0.1 model.attention=none", "decode.coverage_penalty=0.1 is for models with attention"),
+        ("trainer.risk_after=3 trainer.max_steps=3", "training ends before, after trainer.max_steps=3"),
+        ("trainer.risk_after=3 trainer.metric=perplexity", "raises BLEU at its cost; give trainer.metric=bleu or chrf"),
         ("trainer.r_drop=2 model.dropout=0", "every dropout is 0: give model.dropout=0.2"),
         ("trainer.r_drop=2 model.dropout=0.2 model.embedding_dropout=0 model.readout_dropout=0", "every dropout is 0"),
         ("trainer.r_drop=1e30", "trainer.r_drop = 1e+30: expected a number at least 0 and at most 100"),

@@ -237,6 +237,43 @@ def test_a_place_for_runs_that_is_none_is_found_out_first(composed: Composer) ->
     assert not Path(config.data.folder).exists()
 
 
+@pytest.mark.parametrize("steps", [2, 6])
+def test_the_best_model_of_a_run_whose_states_are_gone_is_kept(composed: Composer, caplog: pytest.LogCaptureFixture, steps: int) -> None:
+    """But that of the first validation, which a run that was killed right after it makes again."""
+    limits = ("trainer.valid_every_steps=2", f"trainer.max_steps={steps}", "optimizer.lr=0.01")
+    pipeline.train(composed(*limits))
+    folder = folder_of(composed())
+    best = (folder / "best.pt").read_bytes()
+    for path in (folder / "last.pt", folder / "previous.pt"):
+        path.unlink()
+    pipeline.train(composed(*limits))
+    aside = [path.read_bytes() for path in folder.glob("best-*.pt")]
+    assert aside == ([best] if steps == 6 else []) and ("its best.pt is" in caplog.text) == (steps == 6)
+    (folder / "last.pt").unlink()
+    (folder / "previous.pt").unlink(missing_ok=True)
+    pipeline.train(composed(*limits, "model.dropout=0.4"))
+    assert len(list(folder.glob("best-*.pt"))) == len(aside) + 1, "another model is set aside, however young"
+
+
+@pytest.mark.parametrize(
+    ("full", "told"), [(0, "update 3 could not be saved, nothing is saved"), (4, "could not be saved, saved is update 2")]
+)
+def test_a_signal_while_the_disk_is_full_says_what_is_saved(
+    composed: Composer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, full: int, told: str
+) -> None:
+    FullDisk(monkeypatch, lambda number: number >= full)
+    advance = Journal.advance
+
+    def signalled(journal: Journal, step: int, share: float) -> None:
+        advance(journal, step, share)
+        if step == 3:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Journal, "advance", signalled)
+    assert pipeline.train(composed("trainer.save_every_steps=1", "trainer.valid_every_steps=2")) == 143
+    assert told in caplog.text and "saved after update" not in caplog.text
+
+
 class FullDisk:
     """A disk that is full at some of the times when a checkpoint is written, counted from 0."""
 

@@ -114,6 +114,14 @@ def test_a_run_that_goes_on_beyond_the_place_begins_where_it_is(composed: Compos
     assert caplog.text.count("from here on: minimum risk training") == 2
 
 
+def test_a_training_that_ends_before_says_so(composed: Composer, caplog: pytest.LogCaptureFixture) -> None:
+    pipeline.train(composed("trainer.risk_after=50", "trainer.max_steps=null", "trainer.max_epochs=1"))
+    assert "trainer.risk_after=50 was not reached" in caplog.text
+    caplog.clear()
+    pipeline.train(composed(*SETTINGS, "run.name=reached", "trainer.max_steps=5"))
+    assert "not reached" not in caplog.text
+
+
 def test_no_plateau_ends_it(composed: Composer) -> None:
     plateau = (
         "scheduler.name=plateau",

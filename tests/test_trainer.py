@@ -421,6 +421,15 @@ def test_a_best_model_that_is_lost_is_told_and_made_again(
     assert "writes a new one" not in caplog.text
 
 
+def test_a_best_model_that_was_moved_away_gives_no_more_patience(composed: Composer) -> None:
+    limits = ("trainer.patience=1", "trainer.valid_every_steps=2", "trainer.max_steps=null", "optimizer.lr=1e-30")
+    pipeline.train(config := composed(*limits))
+    folder = Path(config.run.folder) / "test"
+    (folder / "best.pt").rename(folder / "deployed.pt")
+    pipeline.train(composed(*limits))
+    assert [load_checkpoint(folder / name).about["step"] for name in ("deployed.pt", "best.pt", "last.pt")] == [2, 4, 4]
+
+
 def test_the_best_models_are_kept_once_though_one_is_validated_again(composed: Composer) -> None:
     kept = ("trainer.keep=3", "trainer.average=2", "trainer.valid_every_steps=2")
     pipeline.train(config := composed("trainer.max_steps=4", *kept))
