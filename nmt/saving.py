@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import math
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from nmt.resume import LAST, PREVIOUS
 
 log = logging.getLogger(__name__)
 
+COUNTED_ON = "best-before.pt"  # the best.pt that last.pt counts on, where best.pt is a later one since last.pt could not be written
+
 
 class RunFiles:
     """Writes in the first process alone; a full disk, or one that is gone, is a warning, and what it kept from being written waits."""
@@ -28,6 +31,7 @@ class RunFiles:
         self.saved_step = 0  # of last.pt
         self.kept: list[tuple[float, int]] = []  # score and step of the step-*.pt files, best first
         self._waiting: dict[str, Checkpoint] = {}
+        self._behind = False  # whether last.pt could not be written the last time
 
     def write(self, name: str, checkpoint: Checkpoint) -> None:
         """Write a model; where that is not possible, keep a copy of it in memory until it is."""
@@ -39,11 +43,14 @@ class RunFiles:
         """Write last.pt, with the one before as previous.pt; not before all that waits, since it counts on that. False where it is not."""
         for name, waiting in list(self._waiting.items()):
             if not self._written(name, waiting):
+                self._behind = True
                 return False
             del self._waiting[name]
         if not self._written(LAST, checkpoint, PREVIOUS):
+            self._behind = True
             return False
-        self.saved_step = checkpoint.about["step"]
+        self._behind, self.saved_step = False, checkpoint.about["step"]
+        self._remove(COUNTED_ON)
         return True
 
     def keep(self, score: float, step: int, limits: TrainerConfig, checkpoint: Checkpoint) -> None:
@@ -73,7 +80,8 @@ class RunFiles:
 
     def find_best(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """The weights of the best model so far, of update `step` or a mean, and what is known about them; None where they are lost."""
-        for name in ("best.pt", f"step-{step}.pt"):
+        before = [COUNTED_ON] if (self.folder / COUNTED_ON).exists() else []
+        for name in ("best.pt", *before, f"step-{step}.pt"):
             best = self._usable(name)
             if best and (best.about["step"] == step or "averaged" in best.about):
                 return best.model, best.about
@@ -112,6 +120,9 @@ class RunFiles:
 
     def _written(self, name: str, checkpoint: Checkpoint, before: str | None = None) -> bool:
         if self.processes.first:
+            if name == "best.pt" and self._behind:
+                with suppress(OSError):  # there is one already, or none to keep
+                    os.link(self.folder / name, self.folder / COUNTED_ON)
             try:
                 save_checkpoint(self.folder / name, checkpoint, self.folder / before if before else None)
             except (DataError, OSError) as error:  # the latter where the whole file system is gone

@@ -482,6 +482,36 @@ def test_a_cut_goes_back_to_what_is_left_of_the_best(composed: Composer, spoiled
     torch.testing.assert_close(before[-1], seen[0] if spoiled == ["best.pt"] else seen[1], atol=0, rtol=0)
 
 
+def test_a_cut_that_is_made_again_goes_back_to_the_best_of_then(composed: Composer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though best.pt is of a later validation, after which there was no room for last.pt."""
+    settings = ("scheduler.return_to_best=true", "scheduler.patience=0", "trainer.valid_every_steps=2", "trainer.max_steps=8")
+    calm = trainer_of(composed(*settings), "calm")
+    scored(calm, 7.0, 5.0, 8.0, 4.0)
+    calm.run()
+
+    def little_room(path: Path, checkpoint: Any, before: Path | None = None) -> None:
+        if path.name == "last.pt" and checkpoint.about["step"] >= 4:
+            raise DataError(f"cannot write {path}: no space left on device")
+        save_checkpoint(path, checkpoint, before)
+
+    stopped = trainer_of(composed(*settings), "stopped")
+    scored(stopped, 7.0, 5.0, 8.0, 4.0)
+    stop_at(stopped, 7)
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(saving, "save_checkpoint", little_room)
+        stopped.run()
+    assert [load_checkpoint(stopped.folder / name).about["step"] for name in ("last.pt", "best.pt")] == [3, 6]
+    again = trainer_of(composed(*settings), "stopped")
+    scored(again, 5.0, 8.0, 4.0)
+    last = newest(again.folder)
+    assert last
+    again.restore(last)
+    again.run()
+    for name in ("last.pt", "best.pt"):
+        assert_same(calm.folder / name, again.folder / name)
+    assert sorted(path.name for path in again.folder.glob("*.pt")) == ["best.pt", "last.pt", "previous.pt"]
+
+
 def test_scores_of_another_validation_text_are_not_compared(composed: Composer, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_pairs(tmp_path / "valid", sentences(10, 5))
     pipeline.train(composed("trainer.max_steps=6", "trainer.keep=2"))
