@@ -54,10 +54,11 @@ def train(config: TrainConfig) -> int:
             trainer = build_trainer(config, corpus, device, folder, processes)
             if last:
                 _go_on(trainer, last, digests)
-            elif processes.first:
-                set_best_aside(folder, config)
-            if parent and not last:
-                trainer.average.move_to(parent.model)
+            else:
+                if processes.first:
+                    set_best_aside(folder, config)
+                if parent:
+                    trainer.average.move_to(parent.model)
             return _run_to_the_end(trainer, folder)
 
 
