@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from nmt.config import (
 from nmt.errors import ConfigError, NmtError, escaped, lack_of_memory
 from nmt.interruption import Interrupted, heard
 from nmt.schema import config_dir, load, settings, unknown_setting
+
+SILENCE = 60.0  # seconds that other processes of torchrun wait for the first to speak of a setting
 
 VERBS: dict[str, tuple[type, str]] = {
     "check-data": (CheckDataConfig, "report on parallel text: what is odd, refused or dropped, and whether its sides are aligned"),
@@ -79,8 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _mistake(error: Exception, told: str) -> int:
     """Say what is wrong; returns the exit code for it. Of several processes of torchrun, which share their settings, one speaks of them."""
-    if not isinstance(error, ConfigError) or not of_torchrun() or os.environ.get("RANK") == "0":
-        print(f"nmt: {told}", file=sys.stderr)
+    if isinstance(error, ConfigError) and of_torchrun() and os.environ.get("RANK") != "0":
+        time.sleep(SILENCE)  # torchrun ends all with the first that ends: in time, if that one has the same to say
+    print(f"nmt: {told}", file=sys.stderr)
     return 2
 
 

@@ -146,7 +146,23 @@ def test_a_process_that_fails_does_not_wait_for_the_others(monkeypatch: pytest.M
     assert ("destroy_process_group" in calls) == (gpus == 0)
 
 
-def test_a_mistake_is_told_once(settings: list[str]) -> None:
-    with torchrun(*settings, "model.cell=lstm") as wrong:
+LATE = """
+import os, sys, time
+import nmt.cli
+
+if os.environ["RANK"] == sys.argv.pop():
+    time.sleep(3)  # the other process has long found the mistake
+if "alone" in sys.argv:
+    sys.argv.remove("alone")
+    nmt.cli.SILENCE, nmt.cli._run = 0.5, (nmt.cli._run if os.environ["RANK"] == "1" else lambda arguments: time.sleep(60))
+sys.exit(nmt.cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("late", ["0", "alone 1"])
+def test_a_mistake_is_told_once(settings: list[str], late: str) -> None:
+    """Also where the first process finds it last, and where another finds it alone."""
+    Path("late.py").write_text(LATE, encoding="utf-8")
+    with torchrun(*settings, "model.cell=lstm", *late.split(), program=["late.py"]) as wrong:
         told = wrong.communicate()[1]
-    assert wrong.returncode != 0 and told.count("nmt: model.cell = 'lstm'") == 1
+    assert wrong.returncode != 0 and told.count("nmt: model.cell = 'lstm'") == 1, told
