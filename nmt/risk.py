@@ -19,9 +19,9 @@ ONE_BATCH = 2**30  # sentences: a batch is searched whole; what does not fit int
 
 
 class Drawn(NamedTuple):
-    """A translation: of which source, by which ids, whether it came to its end, and (r(y) − r̄) / N times how often it was drawn."""
+    """A translation: of which row of the batch, by which ids, whether it has ended, and (r(y) − r̄) / N times how often it was drawn."""
 
-    source: Sequence[int]
+    row: int
     tokens: Sequence[int]
     finished: bool
     advantage: float
@@ -62,16 +62,16 @@ class Risk:
         drawn = self._drawn(batch, update)
         if not drawn:  # all that was drawn of each sentence is equally good
             return torch.zeros((), device=device, requires_grad=True), nll
-        sources, targets = [one.source for one in drawn], [one.tokens for one in drawn]
-        rows = make_batch(sources, targets, translator.src_tokenizer, translator.tgt_tokenizer)
-        for row, one in zip(rows.tgt_out, drawn, strict=True):
+        rows = make_batch([()] * len(drawn), [one.tokens for one in drawn], translator.src_tokenizer, translator.tgt_tokenizer)
+        for tgt_out, one in zip(rows.tgt_out, drawn, strict=True):
             if not one.finished:  # cut off: its end is not the model's
-                row[len(one.tokens)] = self.model.tgt_pad_id
+                tgt_out[len(one.tokens)] = self.model.tgt_pad_id
         rows = rows.to(device)
         scale = max(abs(one.advantage) for one in drawn)  # small numbers would be lost in float16
         weights = torch.tensor([one.advantage / scale for one in drawn], device=device)
+        sources = torch.tensor([one.row for one in drawn], device=device)
         torch.clear_autocast_cache()  # PyTorch before 2.10 keeps what was cast without gradients
-        cost, _ = self.model.loss(rows.src, rows.src_lengths, rows.tgt_in, rows.tgt_out, 0.0, weights=weights)
+        cost, _ = self.model.loss(batch.src, batch.src_lengths, rows.tgt_in, rows.tgt_out, 0.0, weights=weights, sources=sources)
         return scale * cost, nll
 
     def _drawn(self, batch: Batch, update: int) -> list[Drawn]:
@@ -85,13 +85,13 @@ class Risk:
         translator.renew()  # what made the search fast is in the way of the gradient's memory
         references = translator.tgt_tokenizer.decode([target for _, target in pairs])
         drawn = []
-        for (source, _), reference, samples in zip(pairs, references, found, strict=True):
+        for row, (reference, samples) in enumerate(zip(references, found, strict=True)):
             counts = Counter((one.tokens, one.finished) for one in samples)
             scores = self._scores([tokens for tokens, _ in counts], reference)
             mean = sum(score * count for score, count in zip(scores, counts.values(), strict=True)) / len(samples)
             for ((tokens, finished), count), score in zip(counts.items(), scores, strict=True):
                 if score != mean:
-                    drawn.append(Drawn(source, tokens, finished, (score - mean) * count / len(samples)))
+                    drawn.append(Drawn(row, tokens, finished, (score - mean) * count / len(samples)))
         return drawn
 
     def _scores(self, translations: Sequence[Sequence[int]], reference: str) -> list[float]:

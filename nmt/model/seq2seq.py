@@ -66,6 +66,7 @@ class Seq2Seq(nn.Module):
         label_smoothing: float,
         r_drop: float = 0.0,
         weights: Tensor | None = None,
+        sources: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Loss of a batch under teacher forcing, summed over its real target tokens; the caller divides.
 
@@ -77,6 +78,8 @@ class Seq2Seq(nn.Module):
             tgt_out: (B, T) int64, what it should say next, to the end symbol.
             label_smoothing, r_drop: see `linear_cross_entropy`.
             weights: (B,) float32, what the cost of each sentence is multiplied by; not with r_drop.
+            sources: (B,) int64, the row of src that each target is of, where several are of one, which is then read once: src is (C, S),
+                src_lengths (C,); not with r_drop.
 
         Returns:
             The sum of what tokens cost and the sum of −log p(y): float32 scalars; the second has no gradient.
@@ -87,6 +90,8 @@ class Seq2Seq(nn.Module):
         if r_drop:
             real = real.view(2, -1).t().flatten()  # the two readings of a token next to each other
         memory, state = self.encode(src, src_lengths)
+        if sources is not None:
+            memory, state = memory.select(sources), state.index_select(0, sources)
         embedded = self.decoder.embed(tgt_in.t()).transpose(0, 1)
         states, contexts = unroll(self.decoder, embedded, state, memory)
         readout = self.decoder.readout(*(x.flatten(0, 1).index_select(0, real) for x in (states, embedded, contexts)))
