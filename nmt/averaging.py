@@ -21,9 +21,10 @@ log = logging.getLogger(__name__)
 class MovingAverage:
     """An exponential moving average of a model's weights, which often translates better than what the last few updates left.
 
-    After update t it is d · average + (1 − d) · weights with d = min(decay, (1 + t) / (10 + t)): the average of few updates forgets
-    fast, so that the weights drawn by chance at the start are soon out of it. Where decay is None there is no average, and every
-    method leaves the model as it is.
+    After update t it is d · average + (1 − d) · weights with d = min(decay, (1 + t) / (1 + haste + t)): about the last t / haste updates
+    count. The haste of 9 of a new training has the weights drawn by chance soon out of the average; that of 2 where it begins anew, from
+    weights that are good already, averages the noise of small steps. Where decay is None there is no average, and every method leaves
+    the model as it is.
     """
 
     def __init__(self, model: nn.Module, decay: float | None) -> None:
@@ -33,7 +34,7 @@ class MovingAverage:
             model: whose weights are averaged; a parameter under two names is averaged once.
             decay: the share of the average that an update leaves in it, 0 to 1.
         """
-        self.model, self.decay, self.updates = model, decay, 0
+        self.model, self.decay, self.updates, self.haste = model, decay, 0, 9
         self.weights = {} if decay is None else _weights(model)
 
     @torch.no_grad()
@@ -41,7 +42,7 @@ class MovingAverage:
         """Take in the weights that an update has just left."""
         if self.decay is not None:
             self.updates += 1
-            decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+            decay = min(self.decay, (1 + self.updates) / (1 + self.haste + self.updates))
             torch._foreach_lerp_(list(self.weights.values()), list(self.model.parameters()), 1 - decay)
 
     @contextmanager
@@ -59,15 +60,15 @@ class MovingAverage:
     def begin_anew(self) -> None:
         """Give the average to the model, and let another one begin there."""
         set_weights(self.model, self.weights)
-        self.updates = 0
+        self.updates, self.haste = 0, 2
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must hold beside the average, which it holds as its model; empty where there is none."""
-        return {} if self.decay is None else {"updates": self.updates, "weights": _weights(self.model)}
+        return {} if self.decay is None else {"updates": self.updates, "haste": self.haste, "weights": _weights(self.model)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state, with the model of its checkpoint in place; without a state, begin an average here."""
-        self.updates = state.get("updates", 0)
+        self.updates, self.haste = state.get("updates", 0), state.get("haste", 9)
         self.weights = {} if self.decay is None else _weights(self.model)
         set_weights(self.model, state.get("weights", {}))
 

@@ -39,7 +39,11 @@ def test_a_moving_average_is_the_sum_that_its_definition_says() -> None:
     model = Tied()
     average = MovingAverage(model, 0.4)
     expected = weights(model)
-    for decay in (2 / 11, 3 / 12, 4 / 13, 5 / 14, 6 / 15, 0.4, 0.4):
+    for decay in (2 / 11, 3 / 12, 4 / 13, 5 / 14, 6 / 15, 0.4, 0.4, None, 3 / 5, 4 / 6):
+        if decay is None:  # from here on from the average itself, of which few updates would soon leave nothing
+            average.begin_anew()
+            torch.testing.assert_close(model.state_dict(), expected)
+            average.decay, decay = 0.9, 2 / 4
         moved(model)
         average.update()
         expected = {name: decay * expected[name] + (1 - decay) * tensor for name, tensor in model.state_dict().items()}
@@ -62,7 +66,9 @@ def test_a_model_gets_its_weights_back_after_an_error_too() -> None:
 def test_an_average_goes_on_from_its_state() -> None:
     model, other = Tied(), Tied()
     average, again = MovingAverage(model, 0.9), MovingAverage(other, 0.9)
-    for _ in range(3):
+    for anew in (False, True, False):
+        if anew:
+            average.begin_anew()
         moved(model)
         average.update()
     state = average.state_dict()
