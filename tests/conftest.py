@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
+from hypothesis import settings
 from omegaconf import OmegaConf
 from toy_corpus import Composer, sentences, write_pairs
 
@@ -16,6 +17,10 @@ from nmt.config import TrainConfig
 from nmt.schema import config_dir, load
 from nmt.tokenizer import train_tokenizers
 from nmt.translator import build_model
+
+torch.set_num_threads(1)  # small tensors are fastest on one thread, and sums are then the same on every machine
+settings.register_profile("nmt", deadline=None, database=None)  # a busy machine is borne with, and the checkout may be read-only
+settings.load_profile("nmt")
 
 
 @pytest.fixture(autouse=True)

@@ -50,6 +50,14 @@ def is_running(process: int) -> bool:
     return Path(f"/proc/{process}").exists()
 
 
+def works_on(process: int) -> bool:
+    """Whether a process has not ended; where nobody asks for it, as in some containers, it may be there for ever."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
 def test_answers_come_in_order_from_all_processes() -> None:
     with sharing(2, functools.partial(squarer, 3)) as share:
         answers = list(share(range(50)))
@@ -110,6 +118,6 @@ def test_processes_end_when_their_parent_is_killed() -> None:
     parent.kill()
     _, told = parent.communicate()
     deadline = time.monotonic() + 10
-    while any(map(is_running, processes)) and time.monotonic() < deadline:
+    while any(map(works_on, processes)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert len(processes) == 2 and not any(map(is_running, processes)) and "Traceback" not in told
+    assert len(processes) == 2 and not any(map(works_on, processes)) and "Traceback" not in told

@@ -36,6 +36,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "*")  # a proxy would answer for the hub
     hub._from_hub.cache_clear()
     yield tmp_path / "cache"
     hub._from_hub.cache_clear()
@@ -369,10 +370,11 @@ def endpoint(folder: Path) -> Iterator[str]:
 
 
 def run_prepare(endpoint: str, tmp_path: Path, *settings: str) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "home"), "no_proxy": "*"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    environment |= {"HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "home"), "no_proxy": "*"}
     data = ["data=hub", "data.name=x", "data.src_lang=en", "data.tgt_lang=de", "data.field=translation", "tokenizer.vocab_size=310"]
     command = [sys.executable, "-m", "nmt", "prepare", *data, *settings]
-    return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=40)
+    return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=250)
 
 
 @pytest.mark.parametrize("reachable", [True, False])
