@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -159,9 +160,11 @@ def test_an_output_that_cannot_be_written_is_one_line(arguments: list[str]) -> N
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_has_examples(verb: str) -> None:
+def test_help_has_examples_and_is_quick(verb: str) -> None:
+    began = time.monotonic()
     told = subprocess.run([sys.executable, "-m", "nmt", verb, "--help"], capture_output=True, text=True, check=True)
     assert f"nmt {verb} " in told.stdout and "== Settings ==" in told.stdout
+    assert time.monotonic() - began < 4  # two seconds are promised; a busy machine is borne with
 
 
 @pytest.mark.parametrize(
